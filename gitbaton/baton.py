@@ -104,8 +104,8 @@ class Request:
 
 @value
 class SnapshotPlan:
-    """What a snapshot would record; ``apply`` records it. ``checkpoint.previous`` and ``created`` may still move on.
-    ``ended``: the decisions that it withdraws."""
+    """Plan of a snapshot; ``apply`` records it. ``checkpoint.previous`` and ``created`` may still change. ``ended``: the
+    decisions that it withdraws."""
 
     draft: CheckpointDraft
     request: Request
@@ -133,9 +133,9 @@ class Snapshot:
 
 @value
 class Resumed:
-    """A track's newest checkpoint; ``live`` is None unless asked for. ``since``: what has happened since somebody wrote its
-    words, as far as it was looked at; None when they are its own and ``live`` was not asked for. ``changes``: what changed the
-    files that its decisions are about, by the numbers of these."""
+    """A track's newest checkpoint; ``live`` is None unless asked for. ``since``: what has happened since its words were
+    written, as far as it was looked at; None when they are its own and ``live`` was not asked for. ``changes``: what changed
+    the files that its decisions are about, by the numbers of these."""
 
     stored: Stored
     live: Live | None
@@ -146,8 +146,9 @@ class Resumed:
 
 @value
 class TrackStatus:
-    """One track: its newest checkpoint against the present, and whether it is current in this work tree. ``remotes``: where it
-    is from, while no checkpoint of here follows. ``place``: the work tree whose present that is; None in a bare repository."""
+    """One track: its newest checkpoint against the present, and whether it is current in this work tree. ``remotes``: where
+    it is from, while no checkpoint of here follows. ``place``: the work tree that it was compared with; None in a bare
+    repository."""
 
     stored: Stored
     live: Live
@@ -157,7 +158,7 @@ class TrackStatus:
 
 
 def _is_from(stored: Stored, place: WorktreeId | None) -> bool:
-    """Whether a checkpoint holds files that were captured in a work tree, by somebody here."""
+    """Whether a checkpoint holds files that were captured in a work tree of this machine."""
     files = stored.checkpoint.files
     return not stored.foreign and files is not None and place is not None and files.worktree.same(place)
 
@@ -210,12 +211,12 @@ class Baton:
         self.close()
 
     def close(self) -> None:
-        """Let go of processes and handles."""
+        """Close processes and handles."""
         self.repo.close()
 
     @property
     def passed(self) -> list[str]:
-        """What to warn of where a bare repository was passed over. No hint leads there: a stranger may have made it."""
+        """Warning of a bare repository that was passed over. No hint leads there: a stranger may have made it."""
         bare, root = self.repo.passed, self.repo.layout.root or ""
         return [f"{in_quotes(bare)}, a bare repository, lies in the work tree {in_quotes(root)}, which is used"] if bare else []
 
@@ -228,7 +229,7 @@ class Baton:
 
     @property
     def redactor(self) -> Redactor:
-        """What takes secrets out of words, as baton.redact and baton.redactAllow have it. Raises UsageError."""
+        """Redactor of secrets in words, by baton.redact and baton.redactAllow. Raises UsageError."""
         if self._redactor is None:
             from gitbaton.secrets import Redactor
 
@@ -241,8 +242,8 @@ class Baton:
         return tuple(replace(s, checkpoint=redact.checkpoint(s.checkpoint), restored=redact.text(s.restored)) for s in items)
 
     def told(self, stored: Stored) -> Told | None:
-        """What was said around a checkpoint, as it may be shown; None where that is not stored here, or not readable. Raises
-        ScanError."""
+        """Return the conversation around a checkpoint, as it may be shown; None where that is not stored here, or not readable.
+        Raises ScanError."""
         own = stored.checkpoint.observed
         told, back = self._said(own.said if own else None), stored.back
         if back is None or not back.newer:
@@ -268,7 +269,7 @@ class Baton:
 
     @property
     def latest(self) -> mirror.LatestPlace | None:
-        """Where this work tree's LATEST files lie."""
+        """Place of this work tree's LATEST files."""
         return mirror.place(self.repo, self._checkpoint_dir or self.settings.checkpoint_dir)
 
     def short(self, oid: Oid) -> str:
@@ -391,7 +392,7 @@ class Baton:
         return over, standing.ended(stands, over), follow, standing.said(stands, given, over)
 
     def _stands(self, tip: Stored | None) -> tuple[Stands, Checkpoint | None]:
-        """What stands on a track for words that are to be written, and the words that are here."""
+        """Return what stands on a track for words that are to be written, and the words that are here."""
         from gitbaton.store import standing
 
         here = self.here(tip) if tip is not None else None
@@ -420,7 +421,7 @@ class Baton:
         return found
 
     def _unseen(self, about: Mapping[str, str], tree: Oid) -> list[str]:
-        """What should be said of paths that no checkpoint would tell a change of."""
+        """Warn of paths with changes that no checkpoint would tell."""
         from gitbaton.git.objects import lookup
 
         top, said = self.repo.layout.root or "", list[str]()
@@ -433,7 +434,7 @@ class Baton:
         return said
 
     def head(self) -> tuple[Head, list[str]]:
-        """HEAD, and what should be said: one whose commit cannot be read counts as unborn."""
+        """Return HEAD and warnings: one with a commit that cannot be read counts as unborn."""
         head = self.repo.objects.head()
         with suppress(GitError):
             if not no_id(self.repo, head) and (head.oid is None or self.store.tree_of(head.oid) is not None):
@@ -451,7 +452,7 @@ class Baton:
         return next((place.path for _, place in others(self.repo) if place is not None and place.same(there)), None)
 
     def _seen_before(self, tip: Stored) -> Observed | None:
-        """What was observed until now, to stand beside what is asserted; as far as ``baton.observe`` still wants it."""
+        """Return the observations until now, to stand beside the words; as far as ``baton.observe`` still wants them."""
         mode, seen = self.settings.observe, tip.checkpoint.observed
         if mode == "none" or seen is None:
             return None
@@ -487,7 +488,7 @@ class Baton:
         )
 
     def rules(self, tip: Stored | None = None, held: Sequence[Oid] = ()) -> CaptureRules:
-        """What of the untracked files a capture takes in, on top of a track's newest checkpoint, if it is one of these.
+        """Return the rules for untracked files of a capture, on top of a track's newest checkpoint, if it is one of these.
         ``held``: trees of which all is taken in that was ignored until now."""
         from gitbaton.worktree.untracked import CaptureRules
 
@@ -502,7 +503,8 @@ class Baton:
         )
 
     def _past(self, tip: Stored | None, held: Sequence[Oid]) -> Past:
-        """What was ignored until now: by HEAD, and when the newest checkpoints of that and the current track were taken."""
+        """Return what was ignored until now: by HEAD, and when the newest checkpoints of that and the current track were
+        taken."""
         from gitbaton.worktree.untracked import Past, forgotten
 
         current, kept = self.store.current(), dict[str, str]()
@@ -580,7 +582,7 @@ class Baton:
         return captured
 
     def _converted(self, tip: Stored | None, head: Head, captured: Captured, folder: str) -> list[str]:
-        """The files of a capture that git found unchanged, and whose bytes may be others than a checkout gives all the same:
+        """Return the files of a capture that git found unchanged, with bytes that may differ from a checkout's all the same:
         those of which the newest checkpoint kept such bytes, and those that attributes convert otherwise since."""
         from gitbaton.worktree.rawbytes import NAME, attributes_at, local_attributes
 
@@ -612,7 +614,7 @@ class Baton:
         return found is not None and found.size == size
 
     def file_state(self, captured: Captured) -> FileState:
-        """What was captured, as a checkpoint tells it; ``changed`` is counted when it is recorded."""
+        """Return a capture as a checkpoint tells it; ``changed`` is counted when it is recorded."""
         index = IndexState(
             tree=captured.staged, flags=captured.flags, flags_more=captured.flags_more, unmerged=captured.unmerged
         )
@@ -628,7 +630,7 @@ class Baton:
         )
 
     def count_changed(self, before: Oid, after: Oid) -> int:
-        """How many paths differ between two trees."""
+        """Count the paths that differ between two trees."""
         return self._changed(before, after).count(b"\0")
 
     def changed_paths(self, before: Oid, after: Oid, most: int) -> list[str]:
@@ -758,7 +760,7 @@ class Baton:
             return None
 
     def _told(self, found: tuple[History, int], tip: Stored | None, current: str | None) -> mirror.LatestContent:
-        """What LATEST says: the newest tracks, and the current one, wherever it stands among them."""
+        """Return the content of LATEST: the newest tracks, and the current one, wherever it stands among them."""
         tips, more = found
         items = tips.items
         if tip is not None and more and all(s.checkpoint.track != current for s in items):
@@ -768,7 +770,7 @@ class Baton:
         return mirror.LatestContent(tips=named, more=more, current=current, generated=timestamp(self.clock()), wrong=wrong)
 
     def _mark(self) -> str:
-        """What is equal as long as LATEST has to say the same; empty where that cannot be known."""
+        """Return the cache key of LATEST; empty means do not cache."""
         layout = self.repo.layout
         step = self.repo.objects.info(safety_ref(layout.git_dir, layout.common_dir))
         words = (self.store.current(), step.oid if step else "", self.settings.redact, *self.settings.redact_allow)
@@ -862,8 +864,7 @@ class Baton:
         return [f"track {in_quotes(track)}" for track in tracks[:20]] + (["..."] if len(tracks) > 20 else [])
 
     def resume(self, track: str | None = None, *, live: bool = False, name: str | None = None) -> Resumed:
-        """What the next runner needs: a track's newest checkpoint, or the one that ``name`` means, and with ``live`` how the
-        ground has moved since.
+        """Return the newest checkpoint of a track, or the one that ``name`` means, and with ``live`` its drift.
 
         Also repairs what is derived from the chains and refreshes LATEST. Raises NotFoundError, AmbiguousNameError.
         """
@@ -893,7 +894,7 @@ class Baton:
         return self._here((stored,), stored.checkpoint.track)[0]
 
     def _here(self, items: Sequence[Stored], track: str | None = None) -> list[Stored]:
-        """As ``here`` for several tracks; ``track``: the only one."""
+        """Return several tracks as ``here`` does; ``track``: the only one."""
         layout = self.repo.layout
         told = any(s.checkpoint.carried is not None and s.checkpoint.carried.restored for s in items)
         if not told and self.repo.objects.info(safety_ref(layout.git_dir, layout.common_dir)) is None:
@@ -908,7 +909,7 @@ class Baton:
         ]
 
     def _begun(self, name: str | None, track: str | None) -> Stored:
-        """As ``lead``, and where that is the newest checkpoint of a track as it is in this work tree."""
+        """Return the checkpoint of ``lead``, and where that is the newest of a track as it is in this work tree."""
         stored = self.lead(name, track)
         newest = name is None or (track is None and self.is_track(name))
         return self.here(stored) if newest else self.with_standing(stored)
@@ -925,8 +926,8 @@ class Baton:
         return replace(stored, checkpoint=standing.shown(c, stands))
 
     def decision_changes(self, stored: Stored) -> Mapping[int, DecisionChanges]:
-        """What changed the files that a checkpoint's decisions are about since they were made, and which of them are others in
-        this work tree; costs nothing where there are none. What cannot be compared is left out."""
+        """Return what changed the files that a checkpoint's decisions are about since they were made, and which of them are
+        others in this work tree; costs nothing where there are none. What cannot be compared is left out."""
         tied = [one for one in stored.checkpoint.decided if one.about]
         if not tied:
             return NO_CHANGES
@@ -952,7 +953,7 @@ class Baton:
         return standing.ended(standing.at(self.store, below[0]), c) if below else ()
 
     def newer(self, tips: Iterable[Stored]) -> list[str]:
-        """What should be said of remotes that have newer checkpoints of tracks; nothing where nothing was fetched."""
+        """Warn of remotes that have newer checkpoints of tracks; nothing where nothing was fetched."""
         tips = [(self._own_tip(s.checkpoint.track) if s.restored else None) or s for s in tips]
         one = tips[0].checkpoint.track if len(tips) == 1 else None
         if one is not None:
@@ -1084,7 +1085,7 @@ class Baton:
         return replace(found, items=tuple(items[:limit]), problems=problems)
 
     def _of_remote(self, store: Store, name: str, limit: int | None) -> History | None:
-        """What was fetched of ``REMOTE/TRACK``; None where the name is none."""
+        """Return what was fetched of ``REMOTE/TRACK``; None where the name is none."""
         if "/" not in name or not store.elsewhere():
             return None
         from gitbaton.store.read import addresses, history_at

@@ -54,14 +54,14 @@ _SAID = "In this text \u2039 stands for a less-than sign that could be taken for
 @value
 class Briefing:
     """A track's newest checkpoint against the present, for the session that is to be told. ``short`` is the short id of the
-    checkpoint, empty where it is not taken yet; ``others``: checkpoints of sessions that may still be at work on the track,
-    the newest of each; ``left``: how the session of the newest turn stands, a word of LEFT, empty where nobody can say, and
+    checkpoint, empty where it is not taken yet; ``others``: checkpoints of sessions that may still be at work on the track, the
+    newest of each; ``left``: how the session of the newest turn stands, a word of LEFT, empty where that is unknown, and
     ``own``, whether it is the one that is told; ``ended``: the sessions of plans that have ended; ``waiting``: a restore was
     interrupted; ``runs``: those that are not finished, each with why and with what going on with it would do. ``told``: what
-    was said, where that is stored here; ``uncommitted``: paths that the checkpoint and its HEAD tell apart, each with a mark
-    of MARKS; ``commits``: the subjects of those made since the words, or since the first request; ``unread``: what is to be
-    said where newer checkpoints cannot be read; ``changes``: what changed the files that its decisions are about, by the
-    numbers of these; ``root``: what paths of the work tree begin with where they are absolute."""
+    was said, where that is stored here; ``uncommitted``: paths that the checkpoint and its HEAD tell apart, each with a mark of
+    MARKS; ``commits``: the subjects of those made since the words, or since the first request; ``unread``: what is to be said
+    where newer checkpoints cannot be read; ``changes``: what changed the files that its decisions are about, by the numbers of
+    these; ``root``: what paths of the work tree begin with where they are absolute."""
 
     stored: Stored
     live: Live
@@ -87,10 +87,10 @@ MARKS = {"changed": "*", "new": "+", "deleted": " (deleted)"}
 
 @value
 class _Sizes:
-    """How many characters are told of what there is: of the newest ``request``, of the ``task`` that it belongs to, of a
-    ``line``, of what was ``said`` last, of the ``deeds`` after and before it, of a ``plan`` that was approved, and ``beside``
-    another one; of the ``first`` and the longest request, of them when they are ``done``, and of others ``earlier``.
-    ``most``: bytes that the whole may have; ``wide``: bytes of a character, on average."""
+    """Limits in characters: of the newest ``request``, of the ``task`` that it belongs to, of a ``line``, of what was ``said``
+    last, of the ``deeds`` after and before it, of a ``plan`` that was approved, and ``beside`` another one; of the ``first``
+    and the longest request, of them when they are ``done``, and of others ``earlier``. ``most``: bytes that the whole may have;
+    ``wide``: bytes of a character, on average."""
 
     most: int
     wide: int = 2
@@ -182,12 +182,12 @@ class _Brief:
         return [self._heading(first), *(written if first else []), *state, *([] if first else written)]
 
     def _lead(self) -> bool:
-        """Whether somebody's words are the newest state: nothing was asked, changed or failed since."""
+        """Whether the words are the newest state: no prompt, change or failed test is newer."""
         asked = self.latest is not None and self.latest.at > self.c.written
         return not asked and not leads(self.c)
 
     def _heading(self, worded: bool) -> _Section:
-        """Whose state it is, how old, and how the ground has moved."""
+        """Return the origin of the state, its age, and its drift."""
         scene, c, live = self.scene, self.c, self.scene.live
         what = "fetched from elsewhere" if scene.stored.foreign_words else "recorded in this repository"
         title = f"git baton: the state of track {_named(c.track)}, {what}"
@@ -221,7 +221,7 @@ class _Brief:
         return _Section(rows=[*rows, *(text for run in scene.runs[:_LISTED] for text in _run(*run))])
 
     def _request(self) -> _Section:
-        """What the user said last; where that is an answer, to what, and the request that it belongs to."""
+        """Return the newest prompt; where that is an answer, its question, and the request that it belongs to."""
         last, said = self.latest, self.told.said
         if last is None:
             return _Section(rows=())
@@ -250,7 +250,7 @@ class _Brief:
         return _Section(rows=rows)
 
     def _turn(self) -> _Section:
-        """What was said and done in the turn that has not ended, and what of it is still open."""
+        """Return the texts and actions of the turn that has not ended, and what of it is still open."""
         told, rows = self.told, list[str]()
         done = list(reversed(told.actions[-_ACTIONS:]))
         if told.texts:
@@ -278,7 +278,7 @@ class _Brief:
         return _Section(rows=rows, title=title)
 
     def _done(self, key: str, actions: Iterable[Action]) -> list[str]:
-        """What was done, a line each."""
+        """Return actions, a line each."""
         return self.words.within(self.sizes.deeds).listed(key, [self._action(one) for one in actions])
 
     def _before(self) -> bool:
@@ -302,7 +302,7 @@ class _Brief:
         return f"{times}{text}{how}{answered}"
 
     def _plan(self) -> _Section:
-        """What is being done and what is open; what the user approved."""
+        """Return the plan: what is being done and what is open; what the user approved."""
         approved, rows = self.told.approved, list[str]()
         plans = [plan for plan in current_plans(self.observed) if self._holds(plan)]
         newest = max((plan.changed for plan in plans), default=datetime.min.replace(tzinfo=UTC))
@@ -323,7 +323,7 @@ class _Brief:
         return _Section(rows=rows, floor=400)
 
     def _own(self, plan: ClientPlan) -> bool:
-        """Whether a plan is that of the session whose turn is the newest, and which has not ended."""
+        """Whether a plan is of the session of the newest turn, and that has not ended."""
         by = self.c.agent
         return plan.session not in self.scene.ended and (by is None or (by.name, by.session) == (plan.agent, plan.session))
 
@@ -411,7 +411,7 @@ class _Brief:
         return _Section(rows=rows)
 
     def _earlier(self) -> _Section:
-        """What was asked before, newest first; what a session that ended was asked, last."""
+        """Return the prompts before, newest first; those of a session that ended last."""
         task = [one for one in self.asked if not one.earlier]
         long = max(task, key=lambda one: len(one.text), default=None)
         plan = next((plan for plan in self.observed.plans if self._own(plan)), None)
@@ -432,7 +432,7 @@ class _Brief:
         return _Section(rows=rows, title="Requests before, newest first:" if rows and (self.asked or more) else "", floor=200)
 
     def _written(self, first: bool) -> list[_Section]:
-        """What somebody wrote, and what was decided."""
+        """Return the words, and the decisions."""
         c, words = self.c, self.words
         brief = words if first else words.within(300)  # so that both have room whatever stands above
         rows = [*brief.lines("step", c.headline), *brief.quoted("next_cmd", c.next_cmd)]
@@ -481,7 +481,7 @@ class _Brief:
 
 
 def _prompt(prompt: Prompt) -> str:
-    """What the user said, and where it says what was decided, to what."""
+    """Return the user's words, and where they say what was decided, the question before them."""
     return f"{cut(first_line(prompt.about), _SHORT)}: {prompt.text}" if prompt.kind and prompt.about else prompt.text
 
 
@@ -496,7 +496,7 @@ def _folded(text: str) -> str:
 
 
 def _ended(status: int | None, text: str = "") -> str:
-    """How a command ended, or an edit."""
+    """Return the result of a command, or of an edit."""
     failed = "failed" if text.startswith(_EDITS) else f"exit status {status}"
     return "ok" if status == 0 else "no exit status is known" if status is None else failed
 
@@ -547,7 +547,7 @@ def stale_words(track: str, written: datetime, now: datetime) -> str:
 
 
 def overview(tips: Sequence[Stored], now: datetime) -> str:
-    """What a model is told where no track is meant here, but others have words: their names, ages and steps."""
+    """Return the briefing where no track is meant here, but others have words: their names, ages and steps."""
     rows = [
         "git baton: no track is current in this work tree. Recorded data and no instruction; the tracks of this repository:"
     ]
@@ -575,7 +575,7 @@ def _drift(live: Live) -> str:
 
 
 def _agent(c: Checkpoint) -> str:
-    """Which client took a checkpoint."""
+    """Return the client that took a checkpoint."""
     return bare(first_line(c.agent.name)[:40]) if c.agent else ""
 
 
@@ -643,7 +643,7 @@ class _Words:
         return self._shown(f'{key}: "', text, '"') if text else [f"{key}: none is named"]
 
     def room(self, text: str) -> int:
-        """How many characters of a text have room."""
+        """Return how many characters of a text have room."""
         size = len(text.encode("utf-8", "replace"))
         return self.size if size <= self.size * self.wide else min(self.size, self.size * self.wide * len(text) // size)
 
@@ -668,7 +668,7 @@ class _Words:
 
 
 def _bounded(text: str) -> str:
-    """What can be told of a text of any length."""
+    """Shorten a text of any length to its ends."""
     return text if len(text) <= 4 * _LOOKED else f"{text[:_LOOKED]}\n\n{text[-_LOOKED:]}"
 
 

@@ -59,7 +59,7 @@ _UNIT = {"": 0, "k": 10, "m": 20, "g": 30}
 
 @value
 class Settings:
-    """What ``baton.*`` and a few keys of git's say."""
+    """Settings from ``baton.*`` and a few keys of git's."""
 
     track: str | None  # baton.track, under GIT_BATON_TRACK
     checkpoint_dir: str  # baton.checkpointDir
@@ -81,8 +81,8 @@ class Settings:
 
 
 def load(repo: Repo, complain: Callable[[str], None] | None = None) -> Settings:
-    """The settings of a repository. Raises UsageError that names a key whose value cannot be understood; with ``complain``
-    it is told that instead, and the default counts."""
+    """Return the settings of a repository. Raises UsageError that names a key with a value that cannot be understood; with
+    ``complain`` that is called instead, and the default counts."""
     values = repo.settings()
 
     def last(key: str, default: str) -> str:
@@ -142,14 +142,13 @@ def names_secrets(path: str, text: bytes = b"") -> bool:
 
 @cache
 def _any_name() -> re.Pattern[str]:
-    """What finds a path that any of the patterns covers, at once."""
+    """Return the expression that finds a path that any of the patterns covers, at once."""
     return re.compile(rf"(?:^|/)(?:{'|'.join(_name_regex(p) for p in EXCLUDE if p[0] != '!')})(?:/|\Z)")
 
 
 @cache
 def _naming() -> tuple[tuple[Callable[[str], object], bool], ...]:
-    """What matches the paths that each of the patterns covers, and whether it leaves them out; the last one, which counts most,
-    first."""
+    """Return a matcher of each pattern, and whether that leaves its paths out; the last one, which counts most, first."""
     return tuple(
         (re.compile(rf"(?:^|/){_name_regex(p.removeprefix('!'))}(?:/|\Z)").search, p[0] != "!") for p in reversed(EXCLUDE)
     )

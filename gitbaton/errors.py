@@ -117,8 +117,7 @@ class RecordError(BatonError):
 
 
 class UnreadableRunError(RecordError):
-    """A run of this repository cannot be read, its ref, a commit or a record of it: nobody knows what it did. ``reason``: what
-    cannot be read."""
+    """Unreadable run: its ref, a commit or a record of it, so that its effects are unknown. ``reason``: what cannot be read."""
 
     exit_code = 76
 

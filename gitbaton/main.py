@@ -140,7 +140,8 @@ def call(words: list[str], begun: Repo | None = None) -> int:
 
 
 def _call(words: list[str], begun: Repo | None) -> object:
-    """What the verb returns. A line that is well formed needs no typer, whose import takes as long as a small command."""
+    """Call the verb, and return its result. A line that is well formed needs no typer: importing that takes as long as a small
+    command."""
     from gitbaton.cli.options import AFTER, Invocation, after, declared, main, read, read_leading
 
     try:

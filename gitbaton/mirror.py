@@ -30,7 +30,7 @@ _GLOB = re.compile(r"([\\*?\[#! ])")
 
 @value
 class LatestPlace:
-    """Where the mirror lies: ``directory`` absolute; ``inside`` its path below the work tree's root, or None."""
+    """Place of LATEST: ``directory`` absolute; ``inside`` its path below the work tree's root, or None."""
 
     directory: str
     inside: str | None
@@ -70,7 +70,7 @@ def _below(path: str, top: str) -> bool:
 
 @value
 class LatestContent:
-    """What LATEST says: the tips that it names, newest first, and how many other tracks there are. ``wrong``: why it cannot be
+    """Content of LATEST: the tips that it names, newest first, and how many other tracks there are. ``wrong``: why it cannot be
     said, else empty."""
 
     tips: tuple[Stored, ...]
@@ -97,7 +97,7 @@ def refresh(
 
     A file that already says the same is left alone. Files that git tracks are not ours: a repository could ship them.
     ``staged`` is the index's tree, where it is known; else git reads the index. ``mark``: what is equal as long as the same is
-    told: where the files are as they were left with it, nobody is asked.
+    told: where the files are as they were left with it, ``told`` is not called.
     """
     if elsewhere := _elsewhere(repo, where, staged):
         return [] if only_existing else [elsewhere]
@@ -156,7 +156,7 @@ def _as_of(files: Sequence[bytes], generated: str, written: str | None) -> list[
 
 
 def _left(repo: Repo, where: LatestPlace, folder: int) -> str:
-    """The mark with which the files were left as they are now; empty where somebody has written one since."""
+    """Return the mark with which the files were left as they are now; empty where one was written since."""
     try:
         mark, _, rest = os.fsdecode(read_regular(os.path.join(repo.own_dir, "latest"), 1 << 16)).partition("\n")
     except OSError:
@@ -252,7 +252,7 @@ def _stands(folder: int, name: str) -> bool:
 
 
 def _generated(old: bytes | None) -> str | None:
-    """When a LATEST.json says that it was written."""
+    """Return the time at which a LATEST.json says that it was written."""
     found = _GENERATED.search(old or b"")
     return found.group(1).decode() if found else None
 
@@ -366,7 +366,7 @@ def _ignore(repo: Repo, paths: Sequence[str]) -> list[str]:
 
 
 def unignore(repo: Repo, starts: Sequence[str]) -> list[str]:
-    """Take the lines of our files whose paths begin so out of ``info/exclude``; why that cannot be done."""
+    """Take the lines of our files with such paths out of ``info/exclude``; return why that cannot be done."""
     gone, target = tuple(exclude_line(start) for start in starts), repo.layout.exclude
     try:
         rows = read_regular(target, follow=True).splitlines(keepends=True)

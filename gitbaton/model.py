@@ -115,7 +115,7 @@ class Operation:
 
 @value
 class Skipped:
-    """A path whose content the captured tree does not hold as it is on disk, and why (one of SKIP_REASONS)."""
+    """Path that the captured tree does not hold as it is on disk, and why (one of SKIP_REASONS)."""
 
     path: str
     reason: str
@@ -133,13 +133,13 @@ def covered(path: str, left: Mapping[str, str]) -> str | None:
 
 @value
 class WorktreeId:
-    """Which work tree a checkpoint was taken in: its absolute path and when gitbaton first met it."""
+    """Identity of the work tree that a checkpoint was taken in: its absolute path and when gitbaton first met it."""
 
     path: str
     created: datetime
 
     def same(self, other: WorktreeId) -> bool:
-        """Whether both are one work tree, wherever it was moved; early records have whole seconds only."""
+        """Whether another identity is of this work tree, wherever it was moved; early records have whole seconds only."""
         if 0 in (self.created.microsecond, other.created.microsecond):
             return self.created.replace(microsecond=0) == other.created.replace(microsecond=0)
         return self.created == other.created
@@ -147,9 +147,9 @@ class WorktreeId:
 
 @value
 class FileState:
-    """The captured work tree and index; ``changed`` counts the paths that differ from the checkpoint before, ``raw`` those
-    that also lie byte for byte beside the stages, because a checkout would not give them back as they were, and ``held``
-    those whose bytes are kept where they were taken, because a filter is a gate that they did not go through."""
+    """The captured work tree and index; ``changed`` counts the paths that differ from the checkpoint before, ``raw`` those that
+    also lie byte for byte beside the stages, because a checkout would not give them back as they were, and ``held`` those with
+    bytes that are kept where they were taken, because a filter is a gate that they did not go through."""
 
     tree: Oid
     index: IndexState
@@ -178,13 +178,13 @@ class Agent:
 
 
 def session_key(agent: Agent | None) -> tuple[str, str | None]:
-    """What tells a session from others; without an agent nobody's."""
+    """Return the key of a session; an empty one without an agent."""
     return (agent.name, agent.session) if agent is not None else ("", None)
 
 
 @value
 class Transcript:
-    """How far a conversation had come: ``size`` bytes and ``lines`` of its file, both at a line's end, and the id of its last
+    """Position in a conversation: ``size`` bytes and ``lines`` of its file, both at a line's end, and the id of its last
     message. ``stored``: the commit that holds these bytes; None where only the position is kept."""
 
     size: int
@@ -195,8 +195,8 @@ class Transcript:
 
 @value
 class Here:
-    """Where a work tree is on a track: ``at`` is the checkpoint whose state and words are there, and ``top`` the newest one
-    that was taken back to come to it; the same one where nothing was."""
+    """Position of a work tree on a track: ``at`` is the checkpoint of its state and words, and ``top`` the newest one that was
+    taken back to come to it; the same one where nothing was."""
 
     at: Oid
     top: Oid
@@ -204,10 +204,10 @@ class Here:
 
 @value
 class Carried:
-    """The manual checkpoint whose words an automatic one takes along: its id, step, time, branch, HEAD and tree (None without
+    """Manual checkpoint with words that an automatic one takes along: its id, step, time, branch, HEAD and tree (None without
     files). ``turns``: how many turns of the agent have ended since; ``operation``: the kind that was in progress then;
-    ``foreign``: the words were fetched from elsewhere; ``restored``: what was taken back to come to them, where nothing
-    was written since."""
+    ``foreign``: the words were fetched from elsewhere; ``restored``: what was taken back to come to them, where nothing was
+    written since."""
 
     id: Oid
     step: str
@@ -223,11 +223,11 @@ class Carried:
 
 @value
 class Restore:
-    """What a safety checkpoint was taken before. ``origin`` (``from``): the current track's newest checkpoint then, if any;
-    ``target`` (``to``): the checkpoint whose files came back; ``position``: how many steps could be redone afterwards;
-    ``index``: whether the whole index came back, too. ``tip``: the newest checkpoint of the target's track then; ``before``
-    and ``after``: where the work tree was on it, and is afterwards; ``after`` is None where only some paths came back, so that
-    the words stay."""
+    """Record of the restore that a safety checkpoint was taken before. ``origin`` (``from``): the current track's newest
+    checkpoint then, if any; ``target`` (``to``): the checkpoint of the files that came back; ``position``: how many steps could
+    be redone afterwards; ``index``: whether the whole index came back, too. ``tip``: the newest checkpoint of the target's
+    track then; ``before`` and ``after``: where the work tree was on it, and is afterwards; ``after`` is None where only some
+    paths came back, so that the words stay."""
 
     op: Op
     origin: Oid | None
@@ -249,8 +249,8 @@ class PlanItem:
 
 @value
 class ClientPlan:
-    """The plan that an agent wrote with its client's own tool, or that was approved: whose session it was, when it last
-    changed, and how many items are not listed. ``title``: its heading, where it has one."""
+    """Plan that an agent wrote with its client's own tool, or that was approved: its agent and session, when it last changed,
+    and how many items are not listed. ``title``: its heading, where it has one."""
 
     agent: str
     session: str | None
@@ -282,12 +282,13 @@ class TestRun:
 
 @value
 class Prompt:
-    """What the user said, its first line or more of it, and when.
+    """Words of the user, the first line or more of them, and when.
 
     ``kind``: how it was said: a prompt of its own (empty), an ``answer`` to the agent's questions, words with which a tool was
     ``refused``, a plan that was ``approved`` or ``rejected``. ``about``: what that is an answer to: the question, the call, the
     plan's title, or the end of the agent's last words before a prompt that says nothing by itself. ``earlier``: it was asked
-    in a session before the one that the rest is of."""
+    in a session before the one that the rest is of.
+    """
 
     text: str
     at: datetime
@@ -298,7 +299,7 @@ class Prompt:
 
 @value
 class Ran:
-    """A command that an agent ran: ``status`` is None where nobody can say; ``output``: the last lines of one that failed."""
+    """Command that an agent ran: ``status`` is None where it is unknown; ``output``: the last lines of one that failed."""
 
     command: str
     status: int | None
@@ -309,8 +310,8 @@ class Ran:
 
 @value
 class Action:
-    """What an agent did in a turn: ``text`` in one line (``edited src/a.py``, a command, a subagent's task), how many times in
-    a row it did the like, and how the last one ended: an exit status, None where it goes on or nobody can say. ``output``: the
+    """Action of an agent in a turn: ``text`` in one line (``edited src/a.py``, a command, a subagent's task), how many times in
+    a row it did the like, and the end of the last one: an exit status, None where it continues or is unknown. ``output``: the
     end of what a subagent answered."""
 
     text: str
@@ -322,7 +323,7 @@ class Action:
 
 @value
 class Running:
-    """What goes on in the background: a command, or a subagent's task, and since when."""
+    """Background work: a command, or a subagent's task, and since when."""
 
     text: str
     since: datetime
@@ -330,7 +331,7 @@ class Running:
 
 @value
 class Told:
-    """What was said and done around a checkpoint, as far as it stays beside the conversation.
+    """Conversation around a checkpoint, as far as it stays beside it.
 
     ``asked``: prompts that say something, oldest first; ``latest``: the newest of all, also one that says nothing by itself.
     ``approved``: the plan that the user approved last, whole. ``listed``: the agent's newest text with a list in it;
@@ -338,7 +339,8 @@ class Told:
     ``actions``, what it did, both oldest first. ``commands``: its newest commands, oldest first; ``checks``: the newest run of
     each of its last test, build and lint commands, oldest first; ``error``: the newest failure that no later success has
     mended; ``running``: what goes on in the background; ``read``: the files that it read last, newest first;
-    ``found``: others that its last searches and commands named."""
+    ``found``: others that its last searches and commands named.
+    """
 
     asked: tuple[Prompt, ...] = ()
     latest: Prompt | None = None
@@ -356,18 +358,19 @@ class Told:
 
     @property
     def saying(self) -> Prompt | None:
-        """What the agent said last in a turn that has not ended."""
+        """Last words of the agent in a turn that has not ended."""
         return self.texts[-1] if self.texts else None
 
 
 @value
 class Observed:
-    """What a client's own records tell, and nobody wrote for us: plans, the newest first; the newest run of each test command;
-    the files that the session's own tools edited, newest first; the first lines of what the user asked for.
+    """Observations from a client's own records: plans, the newest first; the newest run of each test command; the files that
+    the session's own tools edited, newest first; the first lines of the prompts.
 
     ``turns``: how many prompts the session has had; ``said``: the blob with what was said, which stays with the conversation;
     ``milestone``: what was asked before that moment is left out; ``until``: the time of the newest record; ``partial``: the
-    beginning of a long conversation was not reached."""
+    beginning of a long conversation was not reached.
+    """
 
     plans: tuple[ClientPlan, ...] = ()
     tests: tuple[TestRun, ...] = ()
@@ -383,9 +386,9 @@ class Observed:
 
 @value
 class Decided:
-    """What is known of a decision beside its text. ``number``: its own, in the order in which the track's decisions were made;
-    ``made``: when somebody gave it last, None by the very checkpoint that says it; ``about``: the paths that it is about;
-    ``foreign``: it came from elsewhere, and nobody here has given it since."""
+    """Facts about a decision beside its text. ``number``: its own, in the order in which the track's decisions were made;
+    ``made``: when it was given last, None by the very checkpoint that says it; ``about``: the paths that it is about;
+    ``foreign``: it came from elsewhere, and was not given here since."""
 
     number: int
     made: datetime | None = None
@@ -416,9 +419,9 @@ class Withdrawn:
 
 @value
 class Standing:
-    """What of a checkpoint's words stays when others are written, until it is withdrawn: ``decisions``, one for each of the
-    checkpoint's; ``withdrawn``: the newest that were, newest last; ``last``: the greatest number that was ever given;
-    ``note``: the part of the note that is kept; ``extra``: the keys of the extras that are."""
+    """Words of a checkpoint that stay when others are written, until they are withdrawn: ``decisions``, one for each of the
+    checkpoint's; ``withdrawn``: the newest that were, newest last; ``last``: the greatest number that was ever given; ``note``:
+    the part of the note that is kept; ``extra``: the keys of the extras that are."""
 
     decisions: tuple[Decided, ...] = ()
     withdrawn: tuple[Withdrawn, ...] = ()
@@ -431,9 +434,9 @@ class Standing:
 class Turn:
     """The turn of the session that took a checkpoint, up to there; the newest checkpoint with the same session and beginning is
     its end. ``began``: the checkpoint that holds the state which it began from; ``head``: HEAD then, or UNBORN, where no
-    checkpoint was there yet, and no files but HEAD's. Neither: it is not known. ``ended``: the manual checkpoint of somebody
-    else, or the commit, that ended it before, so that nothing later is the turn's. ``edited``: the paths that the session's own
-    tools edited in it, newest first, and ``edited_more`` how many more."""
+    checkpoint was there yet, and no files but HEAD's. Neither: it is not known. ``ended``: the manual checkpoint of another, or
+    the commit, that ended it before, so that nothing later is the turn's. ``edited``: the paths that the session's own tools
+    edited in it, newest first, and ``edited_more`` how many more."""
 
     began: Oid | None = None
     head: Oid | None = None
@@ -469,7 +472,7 @@ class Checkpoint:
 
     @property
     def written(self) -> datetime:
-        """When somebody wrote its words."""
+        """Time of the words."""
         return self.carried.created if self.carried else self.created
 
     @property
@@ -484,12 +487,12 @@ class Checkpoint:
 
     @property
     def headline(self) -> str:
-        """The step that somebody wrote: its own, or the carried one."""
+        """Step of the words: its own, or the carried one."""
         return self.carried.step if self.carried else self.step
 
     @property
     def place(self) -> Head:
-        """Where HEAD was when somebody wrote the words."""
+        """Position of HEAD when the words were written."""
         source = self.carried or self
         return Head(branch=source.branch, oid=source.head)
 
@@ -518,9 +521,9 @@ class Stored:
 
 @value
 class Back:
-    """Where a restore, an undo or a redo led. ``gone``: the checkpoints that it took back, and ``left``: newer ones that it did
-    not, and of these ``newer``, those that are newer than what is told; ``gone_asked`` and ``left_asked``: what the user said
-    in them, and not before. All newest first."""
+    """Result of a restore, an undo or a redo on a track. ``gone``: the checkpoints that it took back, and ``left``: newer ones
+    that it did not, and of these ``newer``, those that are newer than what is told; ``gone_asked`` and ``left_asked``: what the
+    user said in them, and not before. All newest first."""
 
     here: Here
     gone: tuple[Stored, ...] = ()
@@ -542,7 +545,7 @@ class DecisionChanges:
 
 @value
 class Head:
-    """Where HEAD is: ``branch`` is None when detached, ``oid`` None when unborn."""
+    """Position of HEAD: ``branch`` is None when detached, ``oid`` None when unborn."""
 
     branch: str | None
     oid: Oid | None
@@ -558,7 +561,7 @@ class DriftWord:
 
 @value
 class Drift:
-    """How now differs from a checkpoint's git state; ``words`` in the order of the closed list."""
+    """Difference of now from a checkpoint's git state; ``words`` in the order of the closed list."""
 
     words: tuple[DriftWord, ...] = ()
 
@@ -577,16 +580,16 @@ class Drift:
 
     @property
     def anything(self) -> bool:
-        """Whether anything differs at all: what was captured and is committed does not."""
+        """Whether HEAD or a file differs at all: what was captured and is committed does not."""
         return any(not w.word.startswith("committed") for w in self.words)
 
 
 @value
 class Since:
-    """What has happened since the words of a checkpoint were written: turns of the agent that ended, paths that differ now
-    from the files then (None where that cannot be said), commits that HEAD has and had not then (None likewise), and that it
-    had and has ``gone`` from, but for a rewrite. ``branch``: the one of then and the one of now, where they are two; None for a
-    detached HEAD."""
+    """Events since the words of a checkpoint were written: turns of the agent that ended, paths that differ now from the files
+    then (None where that cannot be said), commits that HEAD has and had not then (None likewise), and that it had and has
+    ``gone`` from, but for a rewrite. ``branch``: the one of then and the one of now, where they are two; None for a detached
+    HEAD."""
 
     turns: int
     files: int | None
@@ -604,12 +607,13 @@ class Since:
 class Live:
     """The repository now, against a checkpoint. ``files_changed`` is None where files were not compared; ``uncounted`` says why
     they could not be; ``said``: what else should be said of the look at them; ``unsaved``: submodules and nested repositories
-    whose uncommitted content is in no checkpoint, so that nothing compares it; ``since`` what has happened since the words were
-    written. ``words``: the same against where the words were written that an automatic checkpoint carries; None where they are
-    its own.
+    with uncommitted content that is in no checkpoint, so that nothing compares it; ``since`` what has happened since the words
+    were written. ``words``: the same against where the words were written that an automatic checkpoint carries; None where they
+    are its own.
 
     ``tests``: for each test run that a client had on record the paths that differ now from the files then, None where that
-    cannot be said."""
+    cannot be said.
+    """
 
     head: Head
     drift: Drift

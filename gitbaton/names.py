@@ -42,12 +42,11 @@ def resolve(
     notes: bool = True,
     later: Later | None = None,
 ) -> Stored:
-    """The checkpoint that a name means: ``TRACK``, ``TRACK~3``, ``TRACK@{2 hours ago}``, an id or a unique prefix of four
-    or more, a label or a pin's name, a commit (the newest checkpoint its note names), ``@`` (also ``@~3``, ``@{yesterday}``);
-    ``TRACK@{manual}`` the newest that no hook took; ``REMOTE/TRACK`` what was fetched of a track. ``@`` stands for the track
-    ``at``, by default the current one, or the only one. ``^`` after any of them is the one before, as ``~1``. Without
-    ``notes`` no commit is looked for. ``later`` tells whether an open turn has changed files since the newest checkpoint of a
-    track: it counts then, and ``TRACK~1`` is that checkpoint.
+    """Return the checkpoint that a name means: ``TRACK``, ``TRACK~3``, ``TRACK@{2 hours ago}``, an id or a unique prefix of
+    four or more, a label or a pin's name, a commit (the newest checkpoint its note names), ``@`` (also ``@~3``,
+    ``@{yesterday}``); ``@`` stands for the track ``at``, by default the current one, or the only one. ``^`` after any of them
+    is the one before, as ``~1``. Without ``notes`` no commit is looked for. ``later`` tells whether an open turn has changed
+    files since the newest checkpoint of a track: it counts then, and ``TRACK~1`` is that checkpoint.
 
     What is spelled with a track is that track's, and not the commit that git would call so: a track may have a branch's name.
     Raises NotFoundError, AmbiguousNameError, or UsageError for a time that cannot be understood.
@@ -101,8 +100,7 @@ def resolve(
 
 
 def parted(name: str, mark: str) -> tuple[str, str] | None:
-    """What stands before and after the first ``mark`` of a name that is in no braces, as in ``TRACK@{12:30}:a.txt``; None
-    where there is none."""
+    """Split a name at the first ``mark`` that is in no braces, as in ``TRACK@{12:30}:a.txt``; None where there is none."""
     depth = 0
     for at, char in enumerate(name):
         depth += (char == "{") - (char == "}" and depth > 0)
@@ -121,7 +119,7 @@ def _stepped(name: str) -> tuple[str, int] | None:
 
 
 def near(word: str, tracks: Iterable[str]) -> str | None:
-    """The track or pin that a mistyped word may stand for; no other one of a row that is only numbered."""
+    """Return the track or pin that a mistyped word may stand for; no other one of a row that is only numbered."""
     from difflib import get_close_matches
 
     plain = re.sub(r"[0-9]+", "", word)
@@ -153,7 +151,7 @@ def _one(name: str, found: list[Stored], short: int) -> Stored:
 def _spelled(
     store: Store, name: str, chains: Collection[str], at: str | None, later: Later | None
 ) -> Callable[[], Stored] | None:
-    """How to find what is spelled with a track, or with ``@`` for the one ``at``, or the current one."""
+    """Return a finder for a name that is spelled with a track, or with ``@`` for the one ``at``, or the current one."""
     if name in chains:
         return partial(_tip, store, name)
     moment, back = _AT.match("@" + name if name.startswith("@{") else name), _stepped(name)
@@ -169,7 +167,7 @@ def _track(store: Store, spelled: str, at: str | None) -> str:
 
 
 def _fetched(store: Store, name: str) -> Callable[[], Stored] | None:
-    """How to find what is spelled as a remote's track."""
+    """Return a finder for a name that is spelled as a remote's track."""
     if "/" not in name or not store.elsewhere():
         return None
     from gitbaton.store.read import addresses, history_at
@@ -263,7 +261,7 @@ def _listing(track: str) -> str:
 
 
 def _refuse_torn(store: Store, track: str, oids: list[Oid]) -> None:
-    """What was not found in a chain may lie where it cannot be read. Raises RecordError then."""
+    """Raise RecordError if a part of the chain cannot be read: the missing checkpoint may be there."""
     if torn := store.torn(track, oids):
         raise RecordError(torn)
 
@@ -294,9 +292,10 @@ def _at(store: Store, track: str, text: str, later: Later | None) -> Stored:
 
 
 def moment_of(store: Store, text: str, hint: str) -> datetime:
-    """The second that a time in git's words means; 'today', which git does not know, is since midnight.
+    """Parse a time in git's words to the second; 'today', which git does not know, is since midnight.
 
-    Raises UsageError with a hint."""
+    Raises UsageError with a hint.
+    """
     asked = store.repo.git.changed({}, f"baton.moment={'midnight' if text == 'today' else text.replace(chr(0), '?')}")
     result = asked.run("config", "--type=expiry-date", "--get", "baton.moment")
     if "\0" in text or result.code != 0 or not result.out.strip().isdigit():
@@ -305,7 +304,8 @@ def moment_of(store: Store, text: str, hint: str) -> datetime:
 
 
 def _manual(store: Store, track: str) -> Stored:
-    """The newest checkpoint of a track that somebody asked for: the one whose words the automatic ones above it carry."""
+    """Return the newest checkpoint of a track that no hook took: the one with the words that the automatic ones above it
+    carry."""
     oids = _chain(store, track)
     for oid in oids:
         if oid == store.root:
@@ -335,7 +335,7 @@ def _noted(store: Store, name: str) -> set[Oid]:
 
 
 def _pins(store: Store) -> dict[Oid, str]:
-    """What pins call checkpoints."""
+    """Return the names that pins give to checkpoints."""
     if not there(store.repo, META):
         return {}
     from gitbaton.store.meta import read

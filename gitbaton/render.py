@@ -98,7 +98,7 @@ Changed = Sequence[str] | None
 
 
 def key_value(key: str, value: str) -> str:
-    """``key=value`` as one or more lines: further lines of the value begin with a tab, control characters are ``?``."""
+    """Return ``key=value`` as one or more lines: further lines of the value begin with a tab, control characters are ``?``."""
     return f"{key}=" + plain(value, keep="\n\t").replace("\n", "\n\t")
 
 
@@ -112,9 +112,9 @@ def resume_lines(
     changes: Mapping[int, DecisionChanges] = NO_CHANGES,
     back: str = "",
 ) -> list[str]:
-    """The lines of ``git baton resume``, in their promised order; carried words first, then how the checkpoint is called, what
-    was taken ``back`` and what has happened since the words, then what the client's own records tell. ``changes``: what
-    changed the files that decisions are about, by the numbers of these."""
+    """Return the lines of ``git baton resume``, in their promised order; carried words first, then the title, what was taken
+    ``back`` and what has happened since the words, then the observations. ``changes``: what changed the files that decisions
+    are about, by the numbers of these."""
     c = checkpoint
     pairs = [("track", c.track), ("step", c.headline), ("note", c.note), ("validation", validation(c, since))]
     pairs += [("branch", c.branch or ""), ("head", short_head), ("next_cmd", c.next_cmd)]
@@ -143,7 +143,7 @@ def _decision_lines(c: Checkpoint, changes: Mapping[int, DecisionChanges]) -> li
 
 
 def decision_facts(c: Checkpoint, one: Decision, changes: Mapping[int, DecisionChanges] = NO_CHANGES) -> str:
-    """What is known of a decision that stands at a checkpoint, as the end of a sentence: what it is about, what changed that
+    """Return the facts of a decision that stands at a checkpoint, as the end of a sentence: what it is about, what changed that
     since, and that it was made in what a restore took back: it stands all the same; or that it was withdrawn there."""
     parts = [f"about {', '.join(map(quoted, one.about))}"] if one.about else []
     parts += [changed_by(changes[one.number])] if one.number in changes else []
@@ -186,14 +186,14 @@ def _short(text: str, size: int = _CAUSE) -> str:
 
 
 def kept_names(c: Checkpoint) -> str:
-    """What of a checkpoint's words later ones take over, besides decisions."""
+    """Return the names of the words that later checkpoints take over, besides decisions."""
     s = c.standing
     return ", ".join([*(["note"] if s.note else []), *(f"extra.{key}" for key in s.extra)]) if s else ""
 
 
 def decisions_document(c: Checkpoint, changes: Mapping[int, DecisionChanges] = NO_CHANGES) -> Json:
-    """The decisions that stand, as JSON; ``changed`` by which checkpoints, newest first, of one that is about paths; None where
-    nobody has looked."""
+    """Return the decisions that stand, as JSON; ``changed`` by which checkpoints, newest first, of one that is about paths;
+    None where that is not known."""
     found: list[Json] = []
     for one in c.decided:
         said: dict[str, Json] = {"number": one.number, "text": one.text, "made": timestamp(one.made), "foreign": one.foreign}
@@ -208,8 +208,8 @@ def decisions_document(c: Checkpoint, changes: Mapping[int, DecisionChanges] = N
 
 
 def validation(c: Checkpoint, since: Since | None) -> str:
-    """How the tests stood; where files changed afterwards, or nobody can say, it says so and is no word that a script takes for
-    ``green``."""
+    """Return the state of the tests; where files changed afterwards, or that is unknown, it says so and is no word that a
+    script takes for ``green``."""
     holds = _holds(c, since)
     if holds or c.validation == "pending":  # which claims nothing
         return c.validation
@@ -220,8 +220,8 @@ def validation(c: Checkpoint, since: Since | None) -> str:
 
 
 def verdict(stored: Stored, since: Since | None = None) -> str:
-    """``green``, ``pending`` or ``failed`` in one word; ``stale`` for a ``green`` that was said of other files, or that is
-    carried and cannot be compared."""
+    """Return ``green``, ``pending`` or ``failed`` in one word; ``stale`` for a ``green`` that was said of other files, or that
+    is carried and cannot be compared."""
     c = stored.checkpoint
     holds = _holds(c, since)
     stale = holds is False or (holds is None and c.carried is not None)
@@ -243,8 +243,8 @@ def _holds(c: Checkpoint, since: Since | None) -> bool | None:
 
 
 def happened(c: Checkpoint, since: Since | None, step: str | None = None) -> str:
-    """What has happened since a checkpoint's words were written, which it names: ``"lexer done": 2 turns, 3 files, 1 commit,
-    branch main -> feature``; ``nothing`` where that is so. ``step``: their first line, where it is to be another."""
+    """Describe what has happened since a checkpoint's words were written, which it names: ``"lexer done": 2 turns, 3 files, 1
+    commit, branch main -> feature``; ``nothing`` where that is so. ``step``: their first line, where it is to be another."""
     if since is None:
         return ""
     named = in_double_quotes(first_line(c.headline) if step is None else step)
@@ -254,7 +254,7 @@ def happened(c: Checkpoint, since: Since | None, step: str | None = None) -> str
 
 
 def restored(stored: Stored, step: Stored | None, back: Back, paths: Sequence[str], came: Stored | None = None) -> str:
-    """What was taken back to come to the words of a checkpoint, in words; empty where nothing was. ``step``: the restore that
+    """Describe what was taken back to come to the words of a checkpoint; empty where nothing was. ``step``: the restore that
     nothing has followed; ``back``: where that led; ``paths``: what came back where that was named; ``came``: the checkpoint
     that came back, where ``stored`` carries its words."""
     done = step.checkpoint.restore if step is not None else None
@@ -299,7 +299,7 @@ def _listed(items: Sequence[Stored], asked: Sequence[Prompt], *, foreign: bool) 
 
 
 def passed(since: Since) -> str:
-    """The turns, files, commits and branch of ``since`` in words; empty where nothing has happened."""
+    """Describe the turns, files, commits and branch of ``since``; empty where nothing has happened."""
     parts = [counted(since.turns, "turn")] if since.turns else []
     parts += [counted(since.files, "file")] if since.files else []
     if since.commits is None or since.gone is None:
@@ -315,12 +315,12 @@ def passed(since: Since) -> str:
 
 
 def line(text: str) -> str:
-    """The first line of a stored text that is not blank, safe for a terminal."""
+    """Return the first line of a stored text that is not blank, safe for a terminal."""
     return first_line(text)
 
 
 def age(then: datetime, now: datetime) -> str:
-    """How long ago, in git's words (``3 hours ago``)."""
+    """Return an age in git's words (``3 hours ago``)."""
     seconds = int((now - then).total_seconds())
     if seconds < -1:
         return "in the future"
@@ -332,8 +332,8 @@ def age(then: datetime, now: datetime) -> str:
 
 
 def quoted(value: str) -> str:
-    """A value of ``--porcelain``, C-quoted as git quotes a path when it has a tab, newline, quote, backslash or what cannot be
-    seen."""
+    """Return a value of ``--porcelain``, C-quoted as git quotes a path when it has a tab, newline, quote, backslash or what
+    cannot be seen."""
     if value.isprintable() and '"' not in value and "\\" not in value and plain(value) == value:
         return value
     out = []
@@ -360,7 +360,7 @@ def porcelain(
     foreign: Iterable[Stored] = (),
     more: Sequence[str] = (),
 ) -> str:
-    """Version 1 of the stable output: ``#`` headers, then tab-separated rows; with ``nul`` raw values ended by NUL.
+    """Format version 1 of the stable output: ``#`` headers, then tab-separated rows; with ``nul`` raw values ended by NUL.
 
     Of ``foreign`` those that are so have a header ``# foreign ID`` each; ``more``: further headers. With ``nul`` every header
     and every field ends in NUL; the last header names the columns, so their number is known.
@@ -374,29 +374,29 @@ def porcelain(
 
 
 def origin(stored: Stored, remotes: Sequence[str] = ()) -> str:
-    """``(foreign)`` for a checkpoint that came from elsewhere, or whose words did, with the remotes that are known to have it;
-    else empty."""
+    """Return ``(foreign)`` for a checkpoint that came from elsewhere, or with words that did, with the remotes that are known
+    to have it; else empty."""
     return f"({' '.join(['foreign:' if remotes else 'foreign', *map(bare, remotes)])})" if stored.foreign_words else ""
 
 
 def quoting(stored: Stored) -> str:
-    """What stands before each line of a stored text: ``> `` where it is foreign."""
+    """Return the mark before each line of a stored text: ``> `` where it is foreign."""
     return "> " if stored.foreign_words else ""
 
 
 def quote(rows: Iterable[str], stored: Stored) -> list[str]:
-    """Lines as they are, or each with ``> `` before it where they are of a foreign checkpoint."""
+    """Return lines as they are, or each with ``> `` before it where they are of a foreign checkpoint."""
     mark = quoting(stored)
     return [text if text.startswith(mark) else mark + text for row in rows for text in row.split("\n")] if mark else list(rows)
 
 
 def redacted_document(items: Iterable[Redacted]) -> list[Json]:
-    """Which words held a secret, and of what kind, as JSON."""
+    """Return the fields that held a secret, and its kind, as JSON."""
     return [{"field": item.field, "kind": item.kind} for item in items]
 
 
 def in_shell(text: str) -> str:
-    """A word of a command line that somebody may copy into a shell; what cannot be seen is an escape of bash, ksh and zsh."""
+    """Quote a word of a command line to be copied into a shell; what cannot be seen is an escape of bash, ksh and zsh."""
     if text.isascii() and text.replace("-", "").replace("/", "").replace(".", "").isalnum():
         return text  # nearly always, and shlex is dear to import
     odd = {char for char in text if is_hidden(char) or char in ODD_BLANKS}
@@ -414,7 +414,7 @@ def _octal(char: str) -> str:
 
 
 def stored_document(stored: Stored) -> dict[str, Json]:
-    """The JSON object of a stored checkpoint: its fields, its id, the commit and base of its chain."""
+    """Return the JSON object of a stored checkpoint: its fields, its id, the commit and base of its chain."""
     return {
         **document(stored.checkpoint),
         "id": stored.id,
@@ -426,7 +426,7 @@ def stored_document(stored: Stored) -> dict[str, Json]:
 
 
 def live_document(live: Live) -> dict[str, Json]:
-    """The JSON object of the present state and its drift."""
+    """Return the JSON object of the present state and its drift."""
     words: list[Json] = [w.word for w in live.drift.words]
     branch = None if live.head.branch is None else path_document(live.head.branch)
     changed = live.files_changed
@@ -440,7 +440,7 @@ def live_document(live: Live) -> dict[str, Json]:
 
 
 def since_document(since: Since | None) -> Json:
-    """The JSON object of what has happened since the words were written."""
+    """Return the JSON object of what has happened since the words were written."""
     if since is None:
         return None
     found: dict[str, Json] = {"turns": since.turns, "files_changed": since.files, "commits": since.commits}
@@ -518,7 +518,7 @@ def skipped_lines(skipped: Sequence[Skipped], name: str = "", *, verbose: bool =
 
 
 def left_out(reason: str) -> str:
-    """What a reason of ``skipped`` means for a path, as the end of a sentence."""
+    """Describe a reason of ``skipped`` for a path, as the end of a sentence."""
     return _LEFT_OUT.get(reason, f"is left out: {plain(reason)}")
 
 
@@ -548,7 +548,7 @@ def path_in_quotes(path: str) -> str:
 
 
 def first_few(paths: Sequence[str]) -> tuple[str, ...]:
-    """As many paths as a sentence names, each in quotes."""
+    """Return the first few paths, each in quotes, for a sentence."""
     return tuple(map(path_in_quotes, paths[:_NAMED]))
 
 
@@ -559,7 +559,7 @@ def some(count: int, named: Sequence[str]) -> str:
 
 
 def uncompared(live: Live) -> list[str]:
-    """What could not be compared: all files, or what no checkpoint can hold; and what else should be said of the look."""
+    """Return what could not be compared: all files, or what no checkpoint can hold; and other warnings of the comparison."""
     said = [live.said] if live.said else []
     if not live.unsaved:
         return [*said, live.uncounted] if live.uncounted else said
@@ -598,7 +598,7 @@ def test_line(run: TestRun, at: str, changed: Changed, more: int = 0, named: int
 
 
 def test_result(run: TestRun) -> str:
-    """How a test run ended, as ``failed (1 failed, 2 passed)`` or ``unknown (no test ran)``."""
+    """Describe the result of a test run, as ``failed (1 failed, 2 passed)`` or ``unknown (no test ran)``."""
     if run.empty:
         return f"{run.result} (no test ran)"
     counts = ((run.failed, "failed"), (run.passed, "passed"), (run.skipped, "skipped"))
@@ -607,7 +607,7 @@ def test_result(run: TestRun) -> str:
 
 
 def plan_heading(plan: ClientPlan, at: str) -> str:
-    """Whose plan it is, how old, and how far it has come."""
+    """Return the heading of a plan: its agent, its age, and the count of its items by state."""
     states = [item.state for item in plan.items]
     count = ", ".join(f"{states.count(state)} {state}" for state in _ORDER if state in states)
     return f"{bare(first_line(plan.agent)[:40])}, changed {at}: {count}{f', {plan.more} not listed' if plan.more else ''}"
@@ -628,9 +628,9 @@ def current_plans(observed: Observed) -> tuple[ClientPlan, ...]:
 def observed_pairs(
     observed: Observed | None, later: Sequence[Changed], told: Told | None = None, when: Callable[[datetime], str] = timestamp
 ) -> list[tuple[str, str]]:
-    """Keys and values for ``resume`` and its like; times are moments, which scripts can read, or what ``when`` makes of them.
-    ``later``: for each test run the paths that changed since the checkpoint that told of it first. ``told``: what was said,
-    where that is stored here."""
+    """Return keys and values for ``resume`` and its like; times are moments, which scripts can read, or what ``when`` makes of
+    them. ``later``: for each test run the paths that changed since the checkpoint that told of it first. ``told``: what was
+    said, where that is stored here."""
     if observed is None:
         return []
     asked = [*(told.asked if told else observed.asked)]
@@ -668,13 +668,13 @@ def observed_pairs(
 
 
 def _prompt_line(prompt: Prompt, when: Callable[[datetime], str]) -> str:
-    """What the user said, when, and where it is an answer, to what."""
+    """Return a prompt, when it was said, and the question of an answer."""
     return f"{when(prompt.at)} {prompt.text}" + (f"\nanswers: {prompt.about}" if prompt.about else "")
 
 
 def leads(c: Checkpoint) -> bool:
-    """Whether what was observed says more of today than what somebody wrote: nobody wrote anything; or the agent went on since,
-    and files changed or a test failed."""
+    """Whether the observations are newer than the words: there are none; or the agent worked since, and files changed or a test
+    failed."""
     o = c.observed
     if o is None or (c.kind != "manual" and c.carried is None):
         return o is not None
@@ -686,13 +686,13 @@ def leads(c: Checkpoint) -> bool:
 
 
 def turn_of(c: Checkpoint) -> int:
-    """The number of the turn whose end or midst a checkpoint holds, as its client counts; 0 where none is known, and for what
-    was there before a prompt."""
+    """Return the number of the turn that a checkpoint ended, or was taken in, as its client counts; 0 where none is known, and
+    for what was there before a prompt."""
     return c.observed.turns if c.observed is not None and c.kind == "auto" and not at_prompt(c.kind, c.step) else 0
 
 
 def title(stored: Stored) -> tuple[str, TestRun | None]:
-    """A checkpoint in a list: ``title_of``, and of a turn that a client's records tell of the newest test that ran in it."""
+    """Return a checkpoint's title for a list, and of a turn that a client's records tell of the newest test that ran in it."""
     c = stored.checkpoint
     if not _is_told_turn(c) or c.observed is None:
         return title_of(c), None
@@ -700,8 +700,8 @@ def title(stored: Stored) -> tuple[str, TestRun | None]:
 
 
 def title_of(c: Checkpoint) -> str:
-    """What a checkpoint is called wherever it is named: its step; of a turn that a client's records tell of ``turn 7  now the
-    error messages``."""
+    """Return the title of a checkpoint: its step; of a turn that a client's records tell of ``turn 7 now the error
+    messages``."""
     if _is_told_turn(c) and c.observed is not None:
         until = [one for one in c.observed.asked if one.at <= c.created]  # after an undo it tells of later ones, too
         return f"turn {c.observed.turns}  {first_line(turn_prompt(c.step, until or c.observed.asked).text)}"

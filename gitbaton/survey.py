@@ -50,7 +50,7 @@ _OUTSIDE = ("excluded", "too-large", "too-much", IGNORED, "untracked")
 
 @value
 class _Stand:
-    """Where a track stood: a checkpoint, and the trees that it captured; ``staged`` is None where it is not known."""
+    """Position of a track: a checkpoint, and the trees that it captured; ``staged`` is None where it is not known."""
 
     stored: Stored
     files: FileState | None
@@ -64,8 +64,8 @@ class _Stand:
 
 @value
 class _Commits:
-    """What became of HEAD since a track stood elsewhere: so many commits of just what was captured, else the paths of those
-    commits that hold something else, as far as that can be said."""
+    """Commits of HEAD since a track stood elsewhere: so many of just what was captured, else the paths of those that hold
+    something else, as far as that can be said."""
 
     count: int = 0
     strange: tuple[str, ...] = ()
@@ -129,7 +129,7 @@ class Surveyor:
         return files.holding(compare_files(self.store.repo, self.rules, [files.tree], specs)[0].get(files.tree, []))
 
     def written(self, stored: Stored) -> Stored:
-        """A checkpoint with the branch, HEAD, files and operation of the one whose words it carries."""
+        """Return a checkpoint with the branch, HEAD, files and operation of the manual one that it carries."""
         c = stored.checkpoint
         if c.carried is None:
             return stored
@@ -167,7 +167,7 @@ class Surveyor:
         )
 
     def _since(self, stored: Stored, live: Live) -> Since:
-        """What has happened since the words of a checkpoint; ``live``: the present against where they were written."""
+        """Return what has happened since the words of a checkpoint; ``live``: the present against where they were written."""
         c = stored.checkpoint
         return self._happened(c, live.files_changed, self.head)
 
@@ -187,14 +187,14 @@ class Surveyor:
         return []
 
     def _happened(self, c: Checkpoint, files: int | None, now: Head) -> Since:
-        """What has happened between the words of a checkpoint and a moment at which HEAD was ``now``."""
+        """Return what has happened between the words of a checkpoint and a moment at which HEAD was ``now``."""
         then, turns = c.place, c.carried.turns if c.carried else 0
         made, gone = self._moves(then.oid, now.oid)
         branch = None if then.branch == now.branch else (then.branch, now.branch)
         return Since(turns=turns, files=files, commits=made, gone=gone, branch=branch)
 
     def _moves(self, then: Oid | None, now: Oid | None) -> tuple[int | None, int | None]:
-        """How many commits ``now`` has and ``then`` had not, and how many it has not any more, but for those that were only
+        """Count the commits that ``now`` has and ``then`` had not, and that it has not any more, but for those that were only
         rewritten; None where ``then`` is not there any more."""
         if then == now or now is None:
             return 0, 0
@@ -213,7 +213,8 @@ class Surveyor:
         return tuple(p for p in sorted(found.difference(differing)) if os.path.isdir(os.path.join(root, p)))
 
     def recorded(self, stored: Stored, count_changed: Callable[[Oid, Oid], int]) -> Since | None:
-        """What happened between the words that a checkpoint carries and the checkpoint; None when the words are its own."""
+        """Return what happened between the words that a checkpoint carries and the checkpoint; None when the words are its
+        own."""
         c = stored.checkpoint
         if c.carried is None:
             return None
@@ -255,7 +256,7 @@ class Surveyor:
         return _Commits(count=0 if strange else count, strange=tuple(sorted(strange)))
 
     def _stands(self, stored: Stored) -> Iterator[_Stand]:
-        """Where the track stood at its newest checkpoint and, where that one carries words, below it down to those."""
+        """Yield the track's position at its newest checkpoint and, where that one carries words, below it down to those."""
         yield _stand(stored)
         carried = stored.checkpoint.carried
         if carried is None or carried.head == stored.checkpoint.head:
@@ -301,7 +302,7 @@ class Surveyor:
         return sorted(p for p in changed if all(p in apart or p in doubt for apart, doubt in looks)) if changed else None
 
     def _tell_apart(self, pairs: Sequence[Pair]) -> list[dict[str, PathChange]]:
-        """What differs between the trees of each pair, asked once."""
+        """Return the differences between the trees of each pair, asked once."""
         self._apart |= differences(self.store.repo, (pair for pair in pairs if pair not in self._apart))
         return [self._apart[pair] for pair in pairs]
 
@@ -349,7 +350,7 @@ class Surveyor:
         return found is not None and found.kind == "commit"
 
     def _distance(self, here: Oid, there: Oid) -> tuple[int, int] | None:
-        """As Objects.distance, once for all tracks that stand on the same commit; None where one is not there any more."""
+        """Return Objects.distance, once for all tracks that stand on the same commit; None where one is not there any more."""
         pair = (here, there)
         if pair not in self._distances:
             known = self._is_commit(there) and (here == self.head.oid or self._is_commit(here))
@@ -369,7 +370,7 @@ class Surveyor:
         return path
 
     def _noted(self, stored: Stored, here: Oid) -> Oid | None:
-        """The commit near HEAD whose note names a checkpoint of this track that has this checkpoint's head.
+        """Return the commit near HEAD with a note that names a checkpoint of this track that has this checkpoint's head.
 
         Git copies notes on amend and rebase, so that commit is the checkpoint's under a new id.
         """
@@ -420,13 +421,12 @@ class DriftFacts:
 
     ``home``: a note or a recorded rewrite says that HEAD is the checkpoint's commit under a new id. ``rewritten``: the
     checkpoint's commit is known to have become another one, and ``distance`` counts from that one. ``distance``: how many
-    commits only HEAD has and only the checkpoint has; None without a common ancestor. ``exists``: the checkpoint's commit
-    is in the repository; ``unread``: why nobody can tell of HEAD's. ``total``: how many commits HEAD reaches, asked only where
-    the checkpoint had none.
-    ``committed``: so many commits stand where just what was captured was committed, else 0. ``strange``: how many paths of
-    those commits hold something else than what was captured, and ``strangers`` the first few of them, ready to be shown.
-    ``changed``: how many paths of the work tree differ from the captured ones, 0 where they were not counted; ``named``:
-    the first few of them, likewise.
+    commits only HEAD has and only the checkpoint has; None without a common ancestor. ``exists``: the checkpoint's commit is in
+    the repository; ``unread``: why HEAD's cannot be read. ``total``: how many commits HEAD reaches, asked only where the
+    checkpoint had none. ``committed``: so many commits stand where just what was captured was committed, else 0. ``strange``:
+    how many paths of those commits hold something else than what was captured, and ``strangers`` the first few of them, ready
+    to be shown. ``changed``: how many paths of the work tree differ from the captured ones, 0 where they were not counted;
+    ``named``: the first few of them, likewise.
     """
 
     head: Head
@@ -445,7 +445,7 @@ class DriftFacts:
 
 
 def compare(then: Checkpoint, now: DriftFacts, short: Callable[[Oid], str]) -> Drift:
-    """How now differs from ``then``; ``short`` abbreviates ids for the sentences."""
+    """Return the drift of now from ``then``; ``short`` abbreviates ids for the sentences."""
     words = [*_branch(then, now), *_head(then, now, short), *_operation(then, now), *_files(now)]
     return Drift(words=tuple(words))
 
@@ -490,7 +490,7 @@ def _rewritten(was: str) -> list[DriftWord]:
 
 
 def _strange(now: DriftFacts) -> str:
-    """What in the commits is not what was captured."""
+    """Describe the paths of the commits that are not what was captured."""
     if not now.strange:
         return ""
     count = "1 path" if now.strange == 1 else f"{now.strange} paths"

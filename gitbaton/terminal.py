@@ -40,7 +40,7 @@ def still() -> None:
 
 
 def say(text: str) -> None:
-    """One line of what the caller asked for, on standard output."""
+    """Write one line of what the caller asked for, on standard output."""
     still()
     sys.stdout.write(text + "\n")
 
@@ -60,13 +60,13 @@ def tell_hints(texts: Iterable[str]) -> None:
 
 
 def write(text: str) -> None:
-    """Output as it is."""
+    """Write output as it is."""
     still()
     sys.stdout.write(text)
 
 
 def emit(data: bytes) -> None:
-    """Bytes for a program that reads standard output, at once."""
+    """Write bytes for a program that reads standard output, at once."""
     still()
     sys.stdout.flush()
     view = memoryview(data)
@@ -75,7 +75,7 @@ def emit(data: bytes) -> None:
 
 
 def read_input(limit: int) -> bytes:
-    """What another program wrote to standard input, at most ``limit`` bytes; nothing from a terminal."""
+    """Read standard input, at most ``limit`` bytes; nothing from a terminal."""
     if os.isatty(0):
         return b""
     chunks: list[bytes] = []
@@ -104,7 +104,7 @@ def await_input() -> None:
 
 
 def warn(text: str) -> None:
-    """``warning: ...`` on standard error, in one line that drives no terminal."""
+    """Write ``warning: ...`` on standard error, in one line that drives no terminal."""
     from gitbaton.codec import plain
 
     tell("warning: " + plain(" ".join(text.split("\n"))))
@@ -124,7 +124,7 @@ def copy_in_tmux(text: str) -> None:
 
 @contextmanager
 def given_back() -> Iterator[None]:
-    """Whatever ends this process meanwhile, kill -9 included, the terminal is as it was: another process waits for that."""
+    """Restore the terminal whatever ends this process meanwhile, kill -9 included: another process waits for that."""
     import signal
     import termios
 
@@ -153,7 +153,7 @@ def given_back() -> Iterator[None]:
 
 
 def tell(text: str) -> None:
-    """One line on standard error."""
+    """Write one line on standard error."""
     still()
     sys.stdout.flush()
     sys.stderr.write(text + "\n")
@@ -178,7 +178,7 @@ def prepare() -> None:
 
 
 def paint(text: str, slot: str | None, *, on: Mapping[str, str]) -> str:
-    """Text in the colour of a slot of COLORS, as ``on`` has it; that is empty where colours are off."""
+    """Return a text in the colour of a slot of COLORS, as ``on`` has it; that is empty where colours are off."""
     return f"{on[slot]}{text}{_RESET}" if slot and on.get(slot) and text.strip() else text
 
 

@@ -12,7 +12,7 @@ from gitbaton.codec import plain
 
 
 def width(text: str) -> int:
-    """How many columns of a terminal a text takes: East Asian wide characters two, marks that combine none."""
+    """Return the columns of a terminal that a text takes: East Asian wide characters two, marks that combine none."""
     if text.isascii():
         return len(text)
     return sum(_columns(char) for char in text)
@@ -25,7 +25,7 @@ def _columns(char: str) -> int:
 
 
 def cut(text: str, columns: int) -> str:
-    """A text in at most so many columns; an ellipsis ends one that was cut."""
+    """Return a text in at most so many columns; an ellipsis ends one that was cut."""
     if width(text) <= columns:
         return text
     end = ellipsis()
@@ -39,8 +39,8 @@ def cut(text: str, columns: int) -> str:
 
 
 def broken(text: str, columns: int | None, under: str = "  ") -> list[str]:
-    """A text as lines of at most so many columns: those after the first stand ``under`` it. Words, and what is quoted, stay
-    whole where a line can hold them."""
+    """Break a text into lines of at most so many columns: those after the first are indented by ``under``. Words, and what is
+    quoted, stay whole where a line can hold them."""
     lines = [""]
     for word in re.findall(r"\s*(?:'[^']*'\S*|\S+)", text):
         if columns is not None and lines[-1].strip() and width(lines[-1] + word) > columns:
@@ -51,20 +51,20 @@ def broken(text: str, columns: int | None, under: str = "  ") -> list[str]:
 
 
 def padded(text: str, columns: int, *, right: bool) -> str:
-    """A text filled up with blanks to so many columns."""
+    """Fill a text up with blanks to so many columns."""
     blanks = " " * (columns - width(text))
     return blanks + text if right else text + blanks
 
 
 def fitted(text: str) -> str:
-    """A line of standard output that is not longer than the screen is wide."""
+    """Cut a line of standard output to the width of the screen."""
     columns = screen()[0]
     return text if columns is None else cut(text, columns)
 
 
 @cache
 def ellipsis() -> str:
-    """What stands where a text was cut: one character, or three dots where the locale's charset is not UTF-8."""
+    """Return the mark of a cut text: one character, or three dots where the locale's charset is not UTF-8."""
     named = next(filter(None, map(os.environ.get, ("LC_ALL", "LC_CTYPE", "LANG"))), "")
     # Python itself sets LC_CTYPE so where the locale is plain C, and only then is in its UTF-8 mode unasked.
     forced = sys.flags.utf8_mode and named == "C.UTF-8" and not os.environ.get("LC_ALL") and "PYTHONUTF8" not in os.environ
@@ -72,8 +72,8 @@ def ellipsis() -> str:
 
 
 def screen(fd: int = 1) -> tuple[int | None, int | None]:
-    """Columns and rows that output may take: of COLUMNS and LINES, then of the terminal; None where it is no terminal. As git
-    does, what is not for a terminal is not fitted to one, but where COLUMNS says so."""
+    """Return the columns and rows that output may take: of COLUMNS and LINES, then of the terminal; None where it is no
+    terminal. As git does, what is not for a terminal is not fitted to one, but where COLUMNS says so."""
     try:
         found = os.get_terminal_size(fd)
         columns, rows = found.columns or 80, found.lines or 24

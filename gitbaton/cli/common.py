@@ -1,4 +1,4 @@
-"""What all verbs share: options, opening the repository, JSON, what is left out, colours, the pager, questions."""
+"""Shared parts of the verbs: options, opening the repository, JSON, colours, the pager, questions."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ _FEW = 3  # of a kind: they are listed, however many others there are
 
 
 def located(ctx: Invocation, door: Door | None = "binary") -> Repo:
-    """The repository that the options before the verb name; nothing is done there. Through the git binary: that is cheaper to
-    start than libgit2, which ``door`` None takes where it can, for many small things. Raises NotARepositoryError."""
+    """Return the repository that the options before the verb name; nothing is done there. Through the git binary: that is
+    cheaper to start than libgit2, which ``door`` None takes where it can, for many small things. Raises NotARepositoryError."""
     options: Globals = ctx.obj
     if options.repo is None or options.repo_root is not None:
         return discover(options.repo_root, door=door, named=True)
@@ -67,10 +67,10 @@ def opened(
     door: Door | None = "binary",
     talks: str = "",
 ) -> Iterator[Baton]:
-    """The repository of ``located``, for a verb that does something there.
+    """Open the repository of ``located``, for a verb that does something there.
 
-    A restore that was killed is ended first, but not before a dry run. ``talks``: what is said on standard error of a terminal
-    when the verb takes more than a second, until the core knows more; empty: silence.
+    A restore that was killed is recovered first, but not before a dry run. ``talks``: the progress text on standard error of a
+    terminal when the verb takes more than a second, until the core knows more; empty: silence.
     """
     if checkpoint_dir == "":
         raise UsageError("--checkpoint-dir is empty")
@@ -92,7 +92,7 @@ def opened(
 
 @contextmanager
 def _talking(what: str) -> Iterator[Progress]:
-    """What is told how far the work is: a line on standard error where somebody can see it; it is gone when the block ends."""
+    """Yield a progress callback: a line on standard error of a terminal, erased when the block ends."""
     if not (what and os.isatty(2) and os.environ.get("TERM", "dumb") != "dumb"):
         yield silent
         return
@@ -107,7 +107,8 @@ def _talking(what: str) -> Iterator[Progress]:
 
 
 def divided(ctx: Invocation, words: list[str], most: int) -> tuple[list[str], list[str]]:
-    """Checkpoints, at most so many, and paths: what stands after ``--`` are paths, and without it all that is too much."""
+    """Split words into checkpoints, at most so many, and paths: after ``--`` all are paths, and without it all that is too
+    much."""
     after = ctx.meta.get(AFTER)
     count = min(most, len(words)) if after is None else len(words) - after
     if count > most:
@@ -121,7 +122,7 @@ def is_path(place: str, word: str) -> bool:
 
 
 def refuse_no_paths(place: str, paths: Iterable[str]) -> None:
-    """What does not stand after ``--`` must look like a path. Raises NotFoundError."""
+    """Refuse a word that does not look like a path and does not stand after ``--``. Raises NotFoundError."""
     for word in paths:
         if not is_path(place, word):
             raise NotFoundError(f"there is no path {in_quotes(word)}", NOT_THERE)
@@ -136,19 +137,20 @@ def one_meant(name: Optional[str], track: Optional[str]) -> None:
 
 
 def checkpoint_of(baton: Baton, name: Optional[str], track: Optional[str]) -> Stored:
-    """The checkpoint that an argument and ``--track`` mean; by default the newest of the current track, or the only one."""
+    """Return the checkpoint that an argument and ``--track`` mean; by default the newest of the current track, or the only
+    one."""
     one_meant(name, track)
     return baton.resolve(name, track)
 
 
 def tell_error(why: str, hints: Sequence[str]) -> None:
-    """One line and its hints on standard error, where other lines follow."""
+    """Write one line and its hints on standard error, where other lines follow."""
     terminal.tell(f"error: {plain(why)}")
     terminal.tell_hints(hints)
 
 
 def told_apart(broken: Mapping[str, str]) -> bool:
-    """Say which refs were left alone because they are broken, each with why, a line each; whether there are none."""
+    """Print each broken ref that was left alone, with the reason; return whether there are none."""
     for ref, why in sorted(broken.items()):
         tell_error(f"{in_quotes(ref)} is left alone: {why}", ())
     if broken:
@@ -157,18 +159,18 @@ def told_apart(broken: Mapping[str, str]) -> bool:
 
 
 def apart_document(broken: Mapping[str, str]) -> list[Json]:
-    """The JSON of the same."""
+    """Return the same as JSON."""
     return [{"ref": ref, "reason": why} for ref, why in sorted(broken.items())]
 
 
 def left_out(problems: Iterable[Problem]) -> None:
-    """What could not be read, each as a warning."""
+    """Warn of each record that could not be read."""
     for problem in problems:
         terminal.warn(f"{in_quotes(problem.where)} is left out: {plain(problem.reason)}")
 
 
 def say_findings(found: Sequence[DoctorFinding], *, json: bool) -> int:
-    """What a doctor found, and the line that mends it; the exit code."""
+    """Print a doctor's findings, each with the line that mends it; return the exit code."""
     amiss = any(not f.ok for f in found)
     if json:
         print_json({"ok": not amiss, "findings": [picked(f, "name", "ok", "text", "mend") for f in found]})
@@ -181,13 +183,13 @@ def say_findings(found: Sequence[DoctorFinding], *, json: bool) -> int:
 
 
 def picked(item: object, *names: str) -> dict[str, Json]:
-    """The JSON object of some attributes of a value, by their names."""
+    """Return some attributes of a value as a JSON object."""
     found = ((name, getattr(item, name)) for name in names)
     return {name: list(each) if isinstance(each, tuple) else each for name, each in found}
 
 
 def print_json(value: dict[str, Json]) -> None:
-    """One JSON object on standard output; it says its version."""
+    """Print one JSON object with its version."""
     terminal.write(escaped(canonical({"v": 1, **value}).decode("utf-8")))
 
 
@@ -199,8 +201,8 @@ def one_of(**choices: bool) -> None:
 
 
 def colours(ctx: Invocation, baton: Baton, *, tty: bool | None = None) -> dict[str, str]:
-    """The colours of what goes to a terminal, or not, by default standard output, for ``terminal.paint``; empty for none:
-    ``--color``, then NO_COLOR, TERM=dumb, color.baton and color.ui; color.baton.<slot> is a colour. Raises UsageError."""
+    """Return the colours of output to a terminal, or not, by default standard output, for ``terminal.paint``; empty for none:
+    Raises UsageError."""
     when = ctx.obj.color
     if when == "auto":
         if tty is None:
@@ -213,7 +215,7 @@ def colours(ctx: Invocation, baton: Baton, *, tty: bool | None = None) -> dict[s
 
 
 def looking(ctx: Invocation, baton: Baton, *, fd: int = 1) -> Look:
-    """How a screen on standard output, or error, shows things: its colours, its width, and what time it is."""
+    """Return the look of a screen on standard output, or error: its colours, its width, and the time."""
     from gitbaton.cli.look import Look
 
     return Look(baton, colours(ctx, baton, tty=os.isatty(fd) if fd != 1 else None), fd=fd)
@@ -221,7 +223,7 @@ def looking(ctx: Invocation, baton: Baton, *, fd: int = 1) -> Look:
 
 @contextmanager
 def paged(ctx: Invocation, baton: Baton) -> Iterator[Look]:
-    """Long output: through the user's pager when standard output is a terminal; gives how it shows things."""
+    """Send long output through the user's pager when standard output is a terminal; yield its look."""
     look = looking(ctx, baton)
     with through_pager(ctx, baton.repo.pager):
         yield look
@@ -247,7 +249,7 @@ def summed(
     named: Sequence[str] = (),
     names: str = "",
 ) -> Iterator[str]:
-    """A list of (kind, line), line by line; where there are more than 50, and it is not ``verbose``, in brief.
+    """Yield a list of (kind, line), line by line; where there are more than 50, and it is not ``verbose``, in brief.
 
     Then those of a kind of which there are few, or that has no words, or is ``named``, are listed, 50 at most. One line counts
     all by their kinds: ``words`` say of a kind what stands around the number, as ("wrote {}", "file") for "wrote 30,000 files".
@@ -274,7 +276,7 @@ def summed(
 
 
 def amount(count: int) -> str:
-    """A number of bytes for people, as ``12.3 KiB``."""
+    """Return a number of bytes for people, as ``12.3 KiB``."""
     if count < 1024:
         return f"{count} bytes" if count != 1 else "1 byte"
     power = 1
@@ -291,7 +293,8 @@ def print_plan(
     verbose: bool = True,
     to: Callable[[str], None] = terminal.say,
 ) -> None:
-    """The steps of a plan, one a line, as done or as they would be done; many that begin with the same word are summed up."""
+    """Print the steps of a plan, one a line, as done or as they would be done; many that begin with the same word are summed
+    up."""
     rows = [(text.partition(" ")[0], f"would {text}" if dry_run else text) for text in texts]
     words = {word: (f"{word} {{}}", "") for word, _ in rows}
     for text in summed(rows, words, start="would " if dry_run else "", verbose=verbose, lists="--verbose"):
@@ -301,12 +304,12 @@ def print_plan(
 
 
 def askable() -> bool:
-    """Whether somebody is there who can be asked: standard input and error are a terminal."""
+    """Whether standard input and error are a terminal, so that a question can be answered."""
     return os.isatty(0) and os.isatty(2)
 
 
 def answer(prompt: str) -> str:
-    """A line typed on the terminal, asked for on standard error."""
+    """Ask on standard error, and return a line typed on the terminal."""
     terminal.still()
     sys.stdout.flush()
     sys.stderr.write(prompt)
@@ -316,12 +319,12 @@ def answer(prompt: str) -> str:
 
 
 def confirmed(question: str) -> bool:
-    """Whether somebody says yes on the terminal; anything else is no."""
+    """Whether the answer on the terminal is yes; anything else is no."""
     return answer(f"{question} [y/N] ").lower() in ("y", "yes")
 
 
 def tell_foreign(baton: Baton, *stored: Stored) -> None:
-    """On standard error, which of checkpoints came from elsewhere, and which are not the newest, as that cannot be read."""
+    """Say on standard error which of some checkpoints are foreign, and which are not the newest because that cannot be read."""
     for one in stored:
         said = baton.store.unread.pop(one.checkpoint.track, "")
         warn_all([said] if said else [])
@@ -330,7 +333,7 @@ def tell_foreign(baton: Baton, *stored: Stored) -> None:
 
 
 def warn_all(warnings: tuple[str, ...] | list[str]) -> None:
-    """Each as ``warning: ...`` on standard error."""
+    """Write each as ``warning: ...`` on standard error."""
     for text in warnings:
         terminal.warn(text)
 
@@ -341,7 +344,7 @@ class _SignalError(BaseException):
 
 @contextmanager
 def ended_by_signal() -> Iterator[None]:
-    """SIGTERM and SIGHUP leave through the same doors as Ctrl-C, and then end the process as they would have."""
+    """Unwind on SIGTERM and SIGHUP as on Ctrl-C, and then end the process as they would have."""
     import signal
 
     numbers = [n for n in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) == signal.SIG_DFL]

@@ -42,7 +42,7 @@ _COUNTS = {"head-ahead": ("commit", " ahead"), "head-behind": ("commit", " behin
 @value
 class Column:
     """A column of a table. ``goes``: where there is no room the one with the greatest number goes first, one with 0 never.
-    ``named``: somebody chose the names in it, and long ones are cut to a fifth of the screen."""
+    ``named``: a user chose the names in it, and long ones are cut to a fifth of the screen."""
 
     name: str = ""
     goes: int = 0
@@ -51,7 +51,8 @@ class Column:
 
 
 class Look:
-    """How one screen shows things. ``columns`` and ``rows``: its size, each None where nothing limits it."""
+    """Look of one screen: ids, times, states and drift as cells, and tables that fit. ``columns`` and ``rows``: its size, each
+    None where nothing limits it."""
 
     def __init__(self, baton: Baton, colors: Mapping[str, str], *, fd: int = 1) -> None:
         self.colors, self.now = colors, baton.clock()
@@ -62,12 +63,12 @@ class Look:
         self._abbreviate = baton.repo.objects.abbreviate
 
     def paint(self, text: str, slot: str | None) -> str:
-        """A text in the colour of a slot."""
+        """Return a text in the colour of a slot."""
         return terminal.paint(text, slot, on=self.colors)
 
     def ids(self, oids: Iterable[Oid]) -> dict[Oid, Cell]:
-        """Checkpoints by ids of one length, four or more digits, as many as make each of them unique here; many are unique
-        among each other, and as long as elsewhere."""
+        """Return checkpoints' ids as cells of one length, four or more digits, as many as make each of them unique here; many
+        are unique among each other, and as long as elsewhere."""
         known = sorted(set(oids))
         many = len(known) > _MANY  # asking for each takes longer than the list
         unique: dict[Oid, int] = {}
@@ -82,14 +83,14 @@ class Look:
         return self.text(self.ids([oid])[oid])
 
     def age(self, then: datetime | None) -> str:
-        """How long ago: ``now``, ``4m``, ``3h``, ``2d``, after 99 days the date, as of the future; ``?`` for None."""
+        """Return an age: ``now``, ``4m``, ``3h``, ``2d``, after 99 days the date, as of the future; ``?`` for None."""
         seconds = (self.now - then).total_seconds() if then is not None else -1
         if then is None or not -60 < seconds < 100 * 86_400:
             return f"{then.astimezone():%Y-%m-%d}" if then is not None else "?"
         return self.lasting(seconds)
 
     def beside(self, then: datetime) -> str:
-        """A moment as it is stored, and how long ago that was, but for ages that would be its date once more."""
+        """Return a moment as it is stored, and its age, but for ages that would be its date once more."""
         ago = self.age(then)
         return timestamp(then) + (f" ({ago})" if ago[-1].isalpha() else "")
 
@@ -98,14 +99,14 @@ class Look:
         return next((f"{int(seconds // length)}{unit}" for unit, length in _UNITS if seconds >= length), "now")
 
     def state(self, word: str, said: str = "") -> Cell:
-        """How tests stand, by a verdict (``green``, ``failed``, ``stale``, ``pending``) or what a run gave (``passed``, ...):
-        a sign and a word, or ``said`` for the word."""
+        """Return the state of tests, by a verdict (``green``, ``failed``, ``stale``, ``pending``) or a run's result
+        (``passed``, ...):"""
         sign = _STATES.get(word, "?")
         slot = {"+": "green", "x": "failed", "~": "stale"}.get(sign, "pending")
         return ((f"{sign} {said or ('-' if word == 'pending' else word)}", slot),)
 
     def drift(self, live: Live, *, short: bool = False) -> Cell:
-        """Whether a checkpoint is at home: ``= home``, ``= committed as 478c9d0``, or what moved, ``short`` in fewer words."""
+        """Return a checkpoint's drift: ``= home``, ``= committed as 478c9d0``, or what moved, ``short`` in fewer words."""
         words = [w.word for w in live.drift.words]
         home = all(word.startswith("committed:") for word in words)
         said = ", ".join(self._move(word, live.head.oid) for word in words if home or not short or word[:9] != "committed")
@@ -122,16 +123,16 @@ class Look:
         return _MOVES.get(word) or (f"diverged {count}" if kind == "head-diverged" else f"{plain(count)} in progress")
 
     def kind(self, stored: Stored) -> Cell:
-        """How a checkpoint came about: ``o`` manual, ``.`` automatic, ``<`` taken before a restore."""
+        """Return the sign of a checkpoint's kind: ``o`` manual, ``.`` automatic, ``<`` taken before a restore."""
         sign, slot = {"manual": ("o", "manual"), "safety": ("<", "restored")}.get(stored.checkpoint.kind, (".", ""))
         return ((sign, slot),)
 
     def mark(self, stored: Stored) -> Cell:
-        """What stands before words of a checkpoint: ``>`` where they are foreign."""
+        """Return the mark before words of a checkpoint: ``>`` where they are foreign."""
         return (("> ", "foreign"),) if stored.foreign_words else ()
 
     def track(self, stored: Stored, *, current: bool) -> Cell:
-        """The track of a checkpoint: ``*`` before the current one, ``>`` before one that is foreign."""
+        """Return the track of a checkpoint: ``*`` before the current one, ``>`` before one that is foreign."""
         return (
             ("* " if current else "  ", ""),
             *self.mark(stored),
@@ -139,11 +140,11 @@ class Look:
         )
 
     def words(self, stored: Stored, text: str, after: str = "") -> Cell:
-        """Words of a checkpoint in one line, and what stands ``after`` them; those that are foreign stand behind a ``>``."""
+        """Return words of a checkpoint in one line, and ``after`` behind them; those that are foreign stand behind a ``>``."""
         return (*self.mark(stored), (line(text), ""), (after and f" {after}", "foreign" if stored.foreign_words else "home"))
 
     def named(self, stored: Stored, step: str | None = None) -> Cell:
-        """A checkpoint in a sentence: its id, and its step, or what stands for that."""
+        """Return a checkpoint for a sentence: its id, and its step or title."""
         return (
             *self.ids([stored.id])[stored.id],
             (" ", ""),
@@ -151,7 +152,7 @@ class Look:
         )
 
     def short(self, name: str) -> str:
-        """A name that somebody chose, in a sentence, in at most a third of the screen."""
+        """Shorten a user's name for a sentence, to at most a third of the screen."""
         return bare(self.cut(name))
 
     def quoted(self, name: str) -> str:
@@ -163,7 +164,7 @@ class Look:
         return cut(plain(name), max(self.columns // 3, _NAME)) if self.columns is not None else plain(name)
 
     def fit(self, *pieces: Cell | str) -> str:
-        """Pieces as one line that is not longer than the screen is wide."""
+        """Return pieces as one line that is not longer than the screen is wide."""
         cell = tuple(piece for part in pieces for piece in (((part, ""),) if isinstance(part, str) else part))
         return self.text(_cut(cell, self.columns) if self.columns is not None else cell)
 
@@ -172,8 +173,8 @@ class Look:
         return "".join(self.paint(text, slot) for text, slot in cell) if self.colors else _text(cell)
 
     def table(self, columns: Sequence[Column], rows: Sequence[Sequence[Cell | str]], *, heading: bool = False) -> Iterator[str]:
-        """Rows in columns, one line each, none longer than the screen is wide: columns go where there is no room, then the
-        last one is cut. A column without any text is left out."""
+        """Yield rows in columns, one line each, none longer than the screen is wide: columns go where there is no room, then
+        the last one is cut. A column without any text is left out."""
         cells: list[Sequence[Cell]] = [[((c, ""),) if isinstance(c, str) else c for c in row] for row in rows]
         if heading:
             cells.insert(0, [((column.name, "heading"),) for column in columns])
@@ -209,7 +210,7 @@ class Look:
 
 
 def _shared(one: str, other: str) -> int:
-    """How many first digits two ids share."""
+    """Return the length of the common beginning of two ids."""
     return next((n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), 0)
 
 
@@ -228,18 +229,18 @@ def _cut(cell: Cell, columns: int) -> Cell:
 
 
 def turn_step(one: UnderWay) -> str:
-    """What an open turn is called, as the checkpoint that would end it."""
+    """Return the title of an open turn, as of the checkpoint that would end it."""
     return f"{NOT_ENDED}: {line(one.span.prompt)}" if one.span.prompt else NOT_ENDED
 
 
 def turn_sentence(one: UnderWay, prompt: str) -> str:
-    """An open turn with the beginning of its prompt, what it has changed so far, and the command that takes it back."""
+    """Return an open turn with the beginning of its prompt, the number of changed files, and the command that takes it back."""
     said = f'{NOT_ENDED}: "{prompt}"' if prompt else NOT_ENDED
     return f"{said}, {counted(len(one.paths), 'file')} so far; {TAKE_BACK}"
 
 
 def turn_document(one: UnderWay) -> dict[str, Json]:
-    """An open turn for ``--json``."""
+    """Return an open turn for ``--json``."""
     session, since = one.span.session, one.span.since
     return {
         "track": one.track,
@@ -253,5 +254,5 @@ def turn_document(one: UnderWay) -> dict[str, Json]:
 
 
 def turn_header(one: UnderWay) -> str:
-    """An open turn for ``--porcelain``: the track, how many files, and the prompt."""
+    """Return an open turn for ``--porcelain``: the track, how many files, and the prompt."""
     return f"# open-turn {quoted(one.track)}\t{len(one.paths)}\t{quoted(first_line(one.span.prompt))}"

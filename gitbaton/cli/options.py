@@ -12,7 +12,7 @@ AFTER = "gitbaton.after"  # how many words stood after `--`, in a context's meta
 
 
 class Invocation:
-    """What a verb is told beside its own words; typer's context has the same attributes."""
+    """Invocation of a verb: its context beside its own words; typer's context has the same attributes."""
 
     def __init__(self, obj: Any, command_path: str, invoked_subcommand: str | None = None) -> None:
         self.obj, self.command_path, self.invoked_subcommand = obj, command_path, invoked_subcommand
@@ -46,7 +46,7 @@ class Declared:
     default: Any
 
     def names(self) -> Iterator[tuple[str, bool]]:
-        """The names that an option is typed with, and for a switch what each makes of it."""
+        """Yield the names that an option is typed with, and for a switch its value by each."""
         assert isinstance(self.of, Option)
         long = "--" + self.name.replace("_", "-")
         usual = (f"{long}/--no-{long[2:]}",) if self.kind is bool else (long,)
@@ -86,7 +86,7 @@ def _declared(name: str, annotation: Any, known: Mapping[str, Any]) -> Declared:
 
 
 def read(parameters: Sequence[Declared], words: Sequence[str]) -> dict[str, Any]:
-    """The values of a verb's parameters by their names, as typer would give them.
+    """Return the values of a verb's parameters by their names, as typer would give them.
 
     Raises ValueError where typer is to look: help is asked for, something is wrong, or it is spelled in a way that is not known
     here.
@@ -103,7 +103,8 @@ def read(parameters: Sequence[Declared], words: Sequence[str]) -> dict[str, Any]
 
 
 def read_leading(parameters: Sequence[Declared], words: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
-    """The values of the options before the first word that is none, and the words from there on. Raises ValueError as above."""
+    """Return the values of the options before the first word that is none, and the words from there on. Raises ValueError as
+    above."""
     found, _, rest = _options(parameters, words, leading=True)
     return {**{p.name: p.default for p in parameters}, **found}, rest
 
@@ -111,7 +112,7 @@ def read_leading(parameters: Sequence[Declared], words: Sequence[str]) -> tuple[
 def _options(
     parameters: Sequence[Declared], words: Sequence[str], *, leading: bool
 ) -> tuple[dict[str, Any], list[str], list[str]]:
-    """The options' values, the other words, and with ``leading`` what is from the first of them on."""
+    """Return the options' values, the other words, and with ``leading`` the words from the first of them on."""
     options = {name: (p, on) for p in parameters if isinstance(p.of, Option) for name, on in p.names()}
     found, plain, rest = dict[str, Any](), list[str](), list(words)
     while rest:
@@ -145,7 +146,7 @@ def _options(
 
 
 def after(words: list[str]) -> int | None:
-    """How many words stand after ``--``: paths or a command, whatever they look like."""
+    """Return the number of words after ``--``: paths or a command, whatever they look like; None without it."""
     return len(words) - words.index("--") - 1 if "--" in words else None
 
 

@@ -30,7 +30,7 @@ class PageBlock(NamedTuple):
 
 
 def of(verb: str) -> list[PageBlock]:
-    """The page of a verb."""
+    """Return the page of a verb."""
     command = verb_function(verb)
     first, _, rest = (command.__doc__ or "").partition("\n")  # only Python 3.12 and older leave it indented
     told, _, examples = f"{first}\n{textwrap.dedent(rest)}".partition("\n\nExamples:\n")
@@ -54,7 +54,8 @@ def of(verb: str) -> list[PageBlock]:
 
 
 def of_all() -> list[PageBlock]:
-    """The page of ``git baton`` itself: what it is, the options before the verb, all verbs, and what ``git-baton.md`` tells."""
+    """Return the page of ``git baton`` itself: what it is, the options before the verb, all verbs, and the text of
+    ``git-baton.md``."""
     blocks = [_head("name"), PageBlock("text", f"git-baton - {SUMMARY}"), _head("synopsis")]
     blocks += [PageBlock("text", f"**git baton** {_synopsis(declared(main))} VERB ...")]
     told = list(markdown(shipped("git-baton.md")))
@@ -67,7 +68,7 @@ def of_all() -> list[PageBlock]:
 
 
 def overview() -> str:
-    """All verbs, a line each."""
+    """List all verbs, a line each."""
     lines = ["usage: git baton [--repo-root DIR] [--checkpoint-dir DIR] [--color[=WHEN]]", f"{'[--no-pager] VERB ...':>38}", ""]
     for title, verbs in GROUPS.items():
         rows = [f"{name:<15} {text}" for name, text in verbs.items()] if title else []
@@ -78,7 +79,7 @@ def overview() -> str:
 
 
 def guides() -> list[str]:
-    """The topics of which there is a guide."""
+    """List the topics of the guides."""
     try:
         return sorted(name.removesuffix(".md") for name in os.listdir(os.path.join(DATA, "guides")) if name.endswith(".md"))
     except OSError:
@@ -86,14 +87,14 @@ def guides() -> list[str]:
 
 
 def of_guide(topic: str) -> list[PageBlock]:
-    """The page of a guide."""
+    """Return the page of a guide."""
     title, sentence, *rest = markdown(shipped("guides", f"{topic}.md"))
     name = PageBlock("text", f"gitbaton-{topic} - {sentence.text[:1].lower()}{sentence.text[1:].rstrip('.')}")
     return [_head("name"), name, PageBlock("head", title.text), *rest]
 
 
 def markdown(text: str) -> Iterator[PageBlock]:
-    """The blocks of a text in plain Markdown: titles, paragraphs, lists, tables and fenced code."""
+    """Yield the blocks of a text in plain Markdown: titles, paragraphs, lists, tables and fenced code."""
     rows = iter(text.split("\n"))
     gathered: list[str] = []
     for row in [*rows, ""]:
@@ -126,7 +127,7 @@ def _block(rows: list[str]) -> PageBlock:
 
 
 def as_text(blocks: Iterable[PageBlock], columns: int) -> str:
-    """A page for a terminal of so many columns."""
+    """Format a page for a terminal of so many columns."""
     wide, lines, before = min(columns, 100), list[str](), ""
     for block in blocks:
         if before not in ("", "head") and (before, block.kind) != ("item", "item"):

@@ -52,7 +52,7 @@ class Verbs(TyperGroup):
         return typer.main.get_command(app)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """What ``git baton -h`` shows."""
+        """Write the help of ``git baton -h``."""
         from gitbaton.cli.pages import overview
 
         formatter.write(overview())
@@ -71,8 +71,8 @@ MEANT = {  # words that people type, and the verbs that do it
 
 
 def unknown(under: str, word: str = "") -> UsageError:
-    """The error for a word that is no verb: of ``git baton``, or of what stands ``under`` a word of it. It names the nearest
-    verbs, but none that destroys."""
+    """Return the error for a word that is no verb: of ``git baton``, or of what stands ``under`` a word of it. It names the
+    nearest verbs, but none that destroys."""
     called = f"git baton {under}".rstrip()
     names = list(below(under)) if under else list(dict.fromkeys(name.split()[0] for name in VERBS if name not in GROUPS[""]))
     if not word:
@@ -96,7 +96,7 @@ def unknown(under: str, word: str = "") -> UsageError:
 
 
 def distance(one: str, other: str) -> int:
-    """How many letters are to be put in, left out, replaced, or exchanged with the next, to make one word the other."""
+    """Return the edit distance of two words: letters put in, left out, replaced, or exchanged with the next."""
     before, row = list[int](), list(range(len(other) + 1))
     for i, a in enumerate(one, 1):
         older, before, row = before, row, [i]
@@ -108,7 +108,7 @@ def distance(one: str, other: str) -> int:
 
 
 def typed(command: Callable[..., int], parameters: list[Declared]) -> Callable[..., int]:
-    """The same function with typer's own declarations."""
+    """Return the same function with typer's own declarations."""
 
     def call(ctx: typer.Context, **given: Any) -> int:
         return command(ctx, **given)
@@ -138,7 +138,7 @@ app.callback(invoke_without_command=True)(typed(main, declared(main)))
 
 
 def call_typer(words: list[str], begun: Repo | None = None) -> object:
-    """Carry out a command line through typer; what the verb returns. Raises UsageError, in git's manner."""
+    """Carry out a command line through typer, and return the verb's result. Raises UsageError, in git's manner."""
     try:
         return app(words, prog_name="git baton", standalone_mode=False, obj=begun)
     except typer.Abort:
@@ -148,7 +148,7 @@ def call_typer(words: list[str], begun: Repo | None = None) -> object:
 
 
 def _misused(error: Any, words: list[str]) -> UsageError:
-    """What typer says of a command line, in git's manner: lower-case, the subject in quotes, a hint where to look."""
+    """Return typer's error in git's manner: lower-case, the subject in quotes, a hint where to look."""
     text = error.format_message().split("\n")[0].rstrip(".").replace("valid int range", "number")
     text = re.sub(r"^Got unexpected extra arguments?(?:\(s\))? \((.*)\)$", r"unexpected argument '\1'", text)
     hints = []

@@ -118,7 +118,7 @@ DESTROY = ("prune", "forget", "uninstall", "run prune", "thread delete")
 
 
 def find(words: "Sequence[str]") -> "tuple[str, list[str]]":
-    """The verb that a command line begins with, and the words after it; no verb where it is none.
+    """Split a command line into the verb that it begins with and the words after it; no verb where it is none.
 
     As in git the first word decides: ``run list`` is a verb, and a command or a run called ``list`` comes after an option.
     """
@@ -129,7 +129,7 @@ def find(words: "Sequence[str]") -> "tuple[str, list[str]]":
 
 
 def below(name: str) -> dict[str, str]:
-    """The verbs that stand under a word, by their second words."""
+    """Return the verbs under a word, by their second words."""
     return {other.split()[1]: text for other, text in VERBS.items() if other.startswith(f"{name} ")}
 
 
@@ -143,7 +143,7 @@ def verb_function(name: str) -> "Callable[..., int]":
 
 
 def modern(words: list[str]) -> tuple[list[str], str]:
-    """A command line whose verb has an old name, and the hint for whoever typed it."""
+    """Replace the old name of a verb in a command line; return the line and the hint to print."""
     old, new, rest = words[0], OLD[words[0]], words[1:]
     if old == "steps" and (asked := [at for at, word in enumerate(rest) if word.partition("=")[0] == "--why"]):
         _, equals, step = rest.pop(asked[0]).partition("=")

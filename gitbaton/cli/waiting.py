@@ -20,7 +20,7 @@ _AGAIN = 0.2  # seconds between two looks
 
 
 def spent(seconds: float) -> str:
-    """How long something took, in seconds: ``8.1 s``, ``2 min 5 s``, ``1 h 2 min``."""
+    """Return a duration of so many seconds: ``8.1 s``, ``2 min 5 s``, ``1 h 2 min``."""
     if seconds < 59.95:
         return f"{max(seconds, 0):.1f} s"
     minutes, rest = divmod(round(seconds), 60)
@@ -30,8 +30,8 @@ def spent(seconds: float) -> str:
 
 
 def said(what: str, done: int, total: int, seconds: float, room: int) -> str:
-    """``capturing 30,000 files  62 %  11 s`` in less than so many columns: the words are cut first. ``what`` ends in what is
-    counted; without a total there is neither number nor percentage."""
+    """Return ``capturing 30,000 files 62 % 11 s`` in less than so many columns: the words are cut first. ``what`` ends in what
+    is counted; without a total there is neither number nor percentage."""
     what = plain(what)
     verb, _, things = what.rpartition(" ")
     text = f"{verb} {total:,} {things}" if total > 1 else what
@@ -45,8 +45,8 @@ def said(what: str, done: int, total: int, seconds: float, room: int) -> str:
 
 
 class Waiting:
-    """Takes what the core says of its work (``Repo.progress``). An alarm draws the line in the main thread, whatever that waits
-    for; any other output ends it first, and the next word of the core begins it again."""
+    """Progress line for ``Repo.progress``. An alarm draws the line in the main thread, whatever that waits for; any other
+    output ends it first, and the next word of the core begins it again."""
 
     def __init__(self) -> None:
         self.began = time.monotonic()
@@ -59,7 +59,7 @@ class Waiting:
         signal.siginterrupt(signal.SIGALRM, False)  # no call of a library is cut short
 
     def __call__(self, what: str, done: int, total: int) -> None:
-        """What is being done, and how far it is; an empty text: somebody else may write on the terminal."""
+        """Take the current work and how far it is; an empty text hides the line, so that other output can follow."""
         self.work = (what, done, total)
         if not what:
             self.still()
@@ -78,7 +78,7 @@ class Waiting:
             self.shown = line
 
     def still(self) -> None:
-        """Take the line away: something else is to be written, or all is done."""
+        """Erase the line: other output follows, or all is done."""
         self.armed, terminal.waiting = False, None
         signal.setitimer(signal.ITIMER_REAL, 0)
         if self.shown:
@@ -86,7 +86,7 @@ class Waiting:
             self._write(ERASE)
 
     def close(self) -> None:
-        """The end, whatever it is."""
+        """Erase the line and restore the signal handler."""
         self.still()
         signal.signal(signal.SIGALRM, self._before)
 
@@ -98,7 +98,7 @@ class Waiting:
 
 
 def _in_front() -> bool:
-    """Whether this process may draw: one in the background leaves the screen to who has it."""
+    """Whether this process may draw: one in the background leaves the screen alone."""
     try:
         return os.tcgetpgrp(2) == os.getpgrp()
     except OSError:  # not our controlling terminal
@@ -114,8 +114,8 @@ Draw = Callable[[], tuple[Sequence[str], Callable[[], bool]]]
 
 
 def watch(draw: Draw) -> int:
-    """Show lines until somebody types ``q`` (0) or Ctrl-C (KeyboardInterrupt); the terminal stays as it was. ``draw`` gives
-    the lines, and what says whether they still hold."""
+    """Show lines until ``q`` (0) or Ctrl-C (KeyboardInterrupt) is typed; the terminal stays as it was. ``draw`` returns the
+    lines, and a function that tells whether they still hold."""
     keys = os.isatty(0)
     settings = termios.tcgetattr(0) if keys else []
     asked = [signal.signal(number, signal.default_int_handler) for number in (signal.SIGTERM, signal.SIGHUP)]

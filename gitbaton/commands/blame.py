@@ -64,8 +64,8 @@ def command(
 
 
 def of_file(baton: Baton, scratch: str, start: Optional[str], file: str, ranges: Sequence[str]) -> list[BlamedLine]:
-    """The lines of a file that is named as seen from the current directory; ``scratch`` is a folder for objects, to be removed
-    after the last use of ``baton``. Raises NotFoundError, UsageError."""
+    """Return the lines of a file that is named as seen from the current directory; ``scratch`` is a folder for objects, to be
+    removed after the last use of ``baton``. Raises NotFoundError, UsageError."""
     root = baton.repo.layout.root
     if root is None:
         raise BatonError("there is no work tree to look at")
@@ -80,7 +80,7 @@ def of_file(baton: Baton, scratch: str, start: Optional[str], file: str, ranges:
 
 
 def shown(line: BlamedLine) -> str:
-    """The text of a line, fit for a terminal."""
+    """Return the text of a line, fit for a terminal."""
     return plain(line.text.decode("utf-8", "replace").expandtabs(4).rstrip("\r"))
 
 
@@ -95,7 +95,7 @@ def _origin(look: Look, ids: dict[str, Cell], line: BlamedLine) -> list[Cell | s
 
 
 def line_document(line: BlamedLine) -> dict[str, Json]:
-    """The JSON of a line and of what it came with."""
+    """Return the JSON of a line and of its origin."""
     one = line.origin
     origin: Json = None
     if isinstance(one, BlamedCommit):
@@ -202,6 +202,6 @@ def _tests(look: Look, run: TestRun) -> str:
 
 
 def _pair(name: str, text: str) -> str:
-    """A name and its text, whose further lines stand below each other."""
+    """Return a name and its text, further lines below each other."""
     first, *rest = [plain(row) for row in text.split("\n")]
     return "\n".join([f"  {name:<9}{first}", *(f"{'':11}{row}" for row in rest)])

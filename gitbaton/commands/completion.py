@@ -27,13 +27,13 @@ SHARES = "/usr/local/share:/usr/share:/opt/homebrew/share"  # where bash-complet
 
 
 def place_of(shell: str) -> str:
-    """The file in the user's folder where a shell finds its completion."""
+    """Return the file in the user's folder where a shell finds its completion."""
     _, variable, default, path = SHELLS[shell]
     return os.path.join(os.environ.get(variable) or os.path.join(os.path.expanduser("~"), default), path)
 
 
 def is_ours(place: str) -> bool:
-    """Whether the completion that lies there is ours. Raises OSError where none does, or it cannot be read."""
+    """Whether the completion at a place is ours. Raises OSError where none does, or it cannot be read."""
     with open(place, encoding="utf-8", errors="replace") as file:
         return "gitbaton:" in file.read()
 
@@ -112,7 +112,7 @@ def complete(
 
 
 def _candidates(ctx: Invocation, before: list[str], word: str) -> Found:
-    """What may follow these words, with what it means."""
+    """Yield candidates that may follow these words, with their meanings."""
     while before and before[0].startswith("-"):  # options before the verb
         del before[: 2 if before[0] in ("--repo-root", "--checkpoint-dir") else 1]
     verb, rest = find(before)
@@ -168,7 +168,7 @@ def _options(parameters: list[Declared]) -> Found:
 
 
 def _values(ctx: Invocation, metavar: str, verb: str, given: list[str]) -> Found:
-    """What a value may be, by what it is called: words in small letters as they are, those in capitals by their kind."""
+    """Yield candidates for a value by its metavar: words in small letters as they are, those in capitals by their kind."""
     kinds = set(re.findall(r"\b[A-Z]+\b", metavar))
     if "agent" in (verb, *kinds) and given:
         from gitbaton.agents.values import NAMES
@@ -189,7 +189,7 @@ def _values(ctx: Invocation, metavar: str, verb: str, given: list[str]) -> Found
 
 
 def _standing(ctx: Invocation, kinds: set[str], given: list[str]) -> Found:
-    """The decisions that stand, by their numbers, and what else of the words is kept, or could be."""
+    """Yield the decisions that stand, by their numbers, and what else of the words is kept, or could be."""
     with Baton(repo=located(ctx)) as baton:
         track = given[given.index("--track") + 1] if "--track" in given[:-1] else None
         c = baton.with_standing(baton.here(baton.tip(track))).checkpoint
@@ -201,12 +201,12 @@ def _standing(ctx: Invocation, kinds: set[str], given: list[str]) -> Found:
 
 
 def _step(stored: Stored) -> str:
-    """What a checkpoint says is done, behind a ``>`` where it is foreign."""
+    """Return the step of a checkpoint, behind a ``>`` where it is foreign."""
     return f"{'> ' * stored.foreign_words}{plain(first_line(title_of(stored.checkpoint)))}"
 
 
 def _stored(ctx: Invocation, kinds: set[str], given: list[str]) -> Found:
-    """Tracks, checkpoints with their steps, runs, threads and remotes of this repository."""
+    """Yield tracks, checkpoints with their steps, runs, threads and remotes of this repository."""
     with Baton(repo=located(ctx)) as baton:
         if "REMOTE" in kinds and not given:
             from gitbaton.git.remotes import names as remotes

@@ -64,8 +64,8 @@ def exchange(
     runs: bool = False,
     prune: bool = False,
 ) -> Iterator[tuple[Remote, Connection, Choice]]:
-    """The remote that the first word means, the exchange with it, and what the other words and the options choose; in a dry
-    run what comes lands in a folder that is removed. Raises UsageError."""
+    """Open the exchange with the remote that the first word means, and the choice of the other words and options; in a dry run
+    what comes lands in a folder that is removed. Raises UsageError."""
     import tempfile
 
     remote = _remote(baton, words[0] if words else None, verb, threads=threads)
@@ -85,7 +85,7 @@ def exchange(
 
 
 def _remote(baton: Baton, word: Optional[str], verb: str, *, threads: bool) -> Remote:
-    """The remote that a word means. Raises UsageError, which says so where it is a track, or one of the ``threads``."""
+    """Return the remote that a word means. Raises UsageError, which says so where it is a track, or one of the ``threads``."""
     marks = (os.path.join(word or "", name) for name in ("HEAD", ".git"))  # a folder that is called like a track has neither
     there_is = word is not None and (os.path.isfile(word) or any(map(os.path.exists, marks)))
     if word is not None and not there_is and word not in names(baton.repo):
@@ -103,13 +103,13 @@ def _remote(baton: Baton, word: Optional[str], verb: str, *, threads: bool) -> R
 
 
 def ask_consent(remote: Remote, public: Exposure, *, yes: bool) -> bool:
-    """The answer to the question before a first push: --yes, or what is said on a terminal; without one it is no."""
+    """Return the answer to the question before a first push: --yes, or what is said on a terminal; without one it is no."""
     _say_public(remote, public)
     return yes or (askable() and confirmed("push?"))
 
 
 def _say_public(remote: Remote, public: Exposure) -> None:
-    """What a first push makes public, on standard error."""
+    """Say on standard error which data a first push makes public."""
     names = [*(in_quotes(track) for track in public.tracks), *(f"run '{run}'" for run in public.runs)]
     terminal.tell(
         f"first push of {_listed(names, public.threads)} to {bare(remote.shown)}; beyond what its refs hold this makes public:"
@@ -133,24 +133,24 @@ def _say_public(remote: Remote, public: Exposure) -> None:
 
 
 def _listed(names: Sequence[str], threads: Sequence[str]) -> str:
-    """Names, and those of threads as far as anybody reads them."""
+    """Join names, and those of the first few threads."""
     shown = [*names, *(called((thread, "")) for thread in threads[:_NAMED])]
     left = len(threads) - _NAMED
     return ", ".join(shown) + (f" and {counted(left, 'more thread')}" if left > 0 else "")
 
 
 def _full(item: Item) -> str:
-    """An item in words: its kind and its name."""
+    """Describe an item by its kind and its name."""
     return called(item[1:]) if item[0] == "thread" else f"{item[0]} {in_quotes(item[1])}"
 
 
 def _brief(look: Look, item: Item) -> str:
-    """The same at the beginning of a line, where a track's name stands alone, and is no longer than a third of it."""
+    """Describe it at the beginning of a line, where a track's name stands alone, and is no longer than a third of it."""
     return look.short(item[1]) if item[0] == "track" else _full(item)
 
 
 def say_gathered(look: Look, remote: Remote, found: Gathered, *, verbose: bool, news_only: bool = False) -> None:
-    """One line for each track, run and thread of a fetch; of many how many."""
+    """Print one line for each track, run and thread of a fetch; of many how many."""
     there = plain(remote.shown)
     rows = [row for row in found.rows if row.state != "broken" and not (news_only and row.state == "same")]
     texts = (
@@ -168,13 +168,13 @@ def say_gathered(look: Look, remote: Remote, found: Gathered, *, verbose: bool, 
 
 
 def _fetched_step(row: Fetched) -> tuple[str | Cell, ...]:
-    """What stands in the newest checkpoint of a track that has news; it is not ours."""
+    """Return the step of the newest checkpoint of a track that has news; it is not ours."""
     news = row.item[0] == "track" and row.state in ("new", "newer", "rewritten")
     return (": ", (("> ", "foreign"), (line(row.step), ""))) if news else ()
 
 
 def _fetched_text(row: Fetched, there: str) -> str:
-    """What became of an item of the remote ``there``."""
+    """Describe the state of an item of the remote ``there``."""
     kind = row.item[0]
     many = counted(row.count, "record" if kind == "run" else "checkpoint")
     return {
@@ -188,7 +188,7 @@ def _fetched_text(row: Fetched, there: str) -> str:
 
 
 def _say_late(row: Union[Fetched, Joined]) -> None:
-    """Checkpoints of a track from the future, each as a warning."""
+    """Warn of each checkpoint of a track from the future."""
     for item in row.late:
         when = timestamp(item.created)
         terminal.warn(
@@ -197,7 +197,7 @@ def _say_late(row: Union[Fetched, Joined]) -> None:
 
 
 def say_joining(look: Look, baton: Baton, found: Joining, *, verbose: bool, dry_run: bool) -> None:
-    """One line for each track and thread that changed; of many how many."""
+    """Print one line for each track and thread that changed; of many how many."""
     would, texts = "would be " if dry_run else "", list[tuple[str, str]]()
     for row in found.rows:
         counts = ((row.added, "joined"), (row.changed, "changed"), (row.removed, "removed"))
@@ -217,7 +217,7 @@ def say_joining(look: Look, baton: Baton, found: Joining, *, verbose: bool, dry_
 
 
 def _say_parallel(baton: Baton, track: str) -> None:
-    """Where a track went on at both sides: the newest checkpoint does not hold the files of the one below, as each was
+    """Hint at a track that continued on both sides: the newest checkpoint does not hold the files of the one below, as each was
     recorded on top of another one."""
     items = baton.store.history(track, limit=50).items
     followed = items[0].checkpoint.previous if items else None
@@ -232,7 +232,7 @@ def _say_parallel(baton: Baton, track: str) -> None:
 def say_pushing(
     look: Look, baton: Baton, remote: Remote, done: Pushing, *, verbose: bool, dry_run: bool, hint: str = ""
 ) -> None:
-    """The moves of a push, of many how many, and why it, or a part of it, was refused. ``hint``: for what was refused."""
+    """Print the moves of a push, of many how many, and why it, or a part of it, was refused. ``hint``: for what was refused."""
     would = "would " if dry_run else ""
     rows = [(move.kind, look.fit(plain(would + _push_text(look, move)))) for move in done.moves if move.changes]
     if dry_run and done.exposure is not None:
@@ -266,8 +266,8 @@ def say_pushing(
 
 
 def say_apart(broken: Mapping[str, str], pushed: Sequence[Pushing] = ()) -> None:
-    """The refs here that were left alone because they are broken, each with why, and what mends them and those whose refusal
-    was said already."""
+    """Print the refs here that were left alone because they are broken, with reasons, and the hint that mends them and the refs
+    that were refused already."""
     refused = {move.ref for part in pushed for move in part.moves if move.broken}
     rest = {ref: why for ref, why in broken.items() if ref not in refused}
     if told_apart(rest) and refused:
@@ -275,7 +275,7 @@ def say_apart(broken: Mapping[str, str], pushed: Sequence[Pushing] = ()) -> None
 
 
 def _push_text(look: Look, move: Move) -> str:
-    """What a push does with one ref, in words."""
+    """Describe a push of one ref."""
     name = move.ref if not move.item else look.quoted(move.name) if move.kind == "track" else _full(move.item)
     name = f"late writes of {name}" if move.ref.startswith(LATE) else name
     counts = [counted(move.count, "record" if move.kind == "run" else "checkpoint")] if move.count else []
@@ -287,7 +287,7 @@ def _push_text(look: Look, move: Move) -> str:
 
 
 def _tell_hits(baton: Baton, done: Pushing) -> None:
-    """Where each secret stands, and what can be done."""
+    """Print the place of each secret, and the hints."""
     from gitbaton.commands.finding import REMOVE, hit_place, placed, removes
     from gitbaton.scanning import UNFILTERED, scanner
 
@@ -310,7 +310,7 @@ def _tell_hits(baton: Baton, done: Pushing) -> None:
 
 
 def _tell_unfiltered(baton: Baton, hits: "Sequence[Hit]") -> None:
-    """Which files went through no filter, and how to go on."""
+    """Print the unfiltered files, and the hints."""
     from gitbaton.commands.finding import hit_place, unfiltered_hints
     from gitbaton.scanning import scanner
 
@@ -323,13 +323,13 @@ def _tell_unfiltered(baton: Baton, hits: "Sequence[Hit]") -> None:
 
 
 def _halted(done: Pushing) -> bool:
-    """Whether nothing was sent because nobody agreed."""
+    """Whether a push sent nothing for lack of consent."""
     moves = [move for move in done.moves if move.item]
     return any(move.name in (done.private if move.kind == "thread" else done.declined) for move in moves)
 
 
 def gathered_document(found: Gathered) -> dict[str, Json]:
-    """The JSON object of a fetch."""
+    """Return the JSON object of a fetch."""
     names = ("state", "count", "reason")
     return {
         "tracks": _documents(found.rows, "track", "state", "count", "step", "reason"),
@@ -342,14 +342,14 @@ def gathered_document(found: Gathered) -> dict[str, Json]:
 
 
 def joining_document(found: Joining) -> dict[str, Json]:
-    """The JSON object of a join."""
+    """Return the JSON object of a join."""
     tracks = _documents(found.rows, "track", "added", "removed", "was", "problem")
     threads = _documents(found.rows, "thread", "added", "changed", "removed", "was", "back", "problem")
     return {"tracks": tracks, "threads": threads, "warnings": list(found.warnings)}
 
 
 def _documents(rows: Sequence[Union[Fetched, Joined]], kind: str, *names: str) -> list[Json]:
-    """The JSON objects of the items of a kind: what each is, and some attributes by their names."""
+    """Return the JSON objects of the items of a kind: the item, and some attributes by their names."""
     found: list[Json] = []
     for row in (row for row in rows if row.item[0] == kind):
         late = [{"id": item.id, "created": timestamp(item.created)} for item in row.late]
@@ -358,7 +358,7 @@ def _documents(rows: Sequence[Union[Fetched, Joined]], kind: str, *names: str) -
 
 
 def _named(item: Item) -> dict[str, Json]:
-    """The attributes of a JSON object that name an item."""
+    """Return the attributes of a JSON object that name an item."""
     return dict(zip((*item[:1], "namespace"), item[1:], strict=False))
 
 
@@ -367,7 +367,7 @@ def _by_name(public: Exposure) -> dict[str, Json]:
 
 
 def pushing_document(done: Pushing) -> dict[str, Json]:
-    """The JSON object of a push to one place."""
+    """Return the JSON object of a push to one place."""
     public = ("tracks", "checkpoints", "commits", "untracked", "bytes", "runs", "records", "threads", "states", "observed")
     unnamed: dict[str, Json] = {"track": None, "run": None, "thread": None, "namespace": ""}
     counts = ("new", "count", "dropped", "forgotten", "commits", "untracked", "reason")

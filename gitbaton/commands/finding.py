@@ -42,8 +42,8 @@ class ThreadCheckpoint:
 
 
 def scan_threads(baton: Baton, names: Sequence[str], *, alone: bool, files: bool) -> ScanReport:
-    """A scan of threads, of all or of the named, ``alone`` or with all that there is else; of what the log has, too, which is
-    brought into git before. Raises NotFoundError."""
+    """Scan threads, all or the named, ``alone`` or with all else; those of the log, too, which is brought into git before.
+    Raises NotFoundError."""
     from gitbaton.scanning import scan
 
     problems: list[Problem] = []
@@ -74,8 +74,8 @@ def scan_threads(baton: Baton, names: Sequence[str], *, alone: bool, files: bool
 
 
 def placed(baton: Baton, hits: Sequence[Hit]) -> Iterator[tuple[Hit, ThreadCheckpoint | None]]:
-    """Each hit with the checkpoint of a thread that it stands in, once for each of several, for threads that hold the same
-    have the same commits; None where it is in none."""
+    """Yield each hit with the checkpoint of a thread that it stands in, once for each of several, for threads that hold the
+    same have the same commits; None where it is in none."""
     wanted = {hit.commit for hit in hits if hit.commit is not None and hit.checkpoint is None}
     found: dict[str, list[ThreadCheckpoint]] = {}
     refs = [baton.repo.objects.refs(prefix) for prefix in (THREADS, LATE, REMOTES)] if wanted else []
@@ -94,14 +94,14 @@ def placed(baton: Baton, hits: Sequence[Hit]) -> Iterator[tuple[Hit, ThreadCheck
 
 
 def unfiltered_hints(baton: Baton, hits: Sequence[Hit]) -> list[str]:
-    """How to go on where bytes that went through no filter stand in checkpoints, or in runs."""
+    """Return hints for unfiltered bytes in checkpoints, or in runs."""
     runs = any(hit.checkpoint is None for hit in hits)
     return [*forgets(baton, hits), *(["runs stay here without --runs; 'git baton run prune RUN' removes one"] if runs else [])]
 
 
 def forgets(baton: Baton, hits: Iterable[Hit]) -> list[str]:
-    """How the checkpoints in which hits stand are removed everywhere, the first of them where they are many; none where they
-    stand in none."""
+    """Return the hint that removes the checkpoints of some hits everywhere, the first of them where they are many; none without
+    any."""
     ids = list(dict.fromkeys(baton.short(oid) for hit in hits for oid in (hit.checkpoint, *hit.held) if oid))
     which = "them" if len(ids) <= _MAX_IDS else f"the first {_MAX_IDS} of the {len(ids)} checkpoints that hold them"
     named = " ".join(ids[:_MAX_IDS])
@@ -122,7 +122,7 @@ def _states(
 
 
 def _named(baton: Baton, chain: ThreadChain, beside: str, names: tuple[str, str]) -> tuple[str, str]:
-    """Thread and namespace, whole; late writes do not say whose they are, the chain of the ref ``beside`` does."""
+    """Return thread and namespace, whole; late writes do not name them, the chain of the ref ``beside`` does."""
     if not any(isinstance(each, Cut) for each in names):
         return names
     tip = baton.repo.objects.info(beside) if beside else None
@@ -132,7 +132,8 @@ def _named(baton: Baton, chain: ThreadChain, beside: str, names: tuple[str, str]
 
 
 def hit_place(baton: Baton, hit: Hit, state: ThreadCheckpoint | None = None) -> str:
-    """Where a secret stands: the checkpoint, the thread or the commit, and the file, the note, the field or the channel."""
+    """Describe the place of a secret: the checkpoint, the thread or the commit, and the file, the note, the field or the
+    channel."""
     from gitbaton.scanning import UNFILTERED
 
     if hit.kind == UNFILTERED:
@@ -160,7 +161,7 @@ def _in_thread(state: ThreadCheckpoint, path: str) -> str:
 
 
 def id_of(state: ThreadCheckpoint, path: str) -> str | None:
-    """The checkpoint that a path belongs to; writes that came late say so themselves."""
+    """Return the checkpoint that a path belongs to; writes that came late name it themselves."""
     return state.id if state.id is not None else name_of(path.rpartition("/")[0].removeprefix("i.").encode()) or None
 
 

@@ -111,7 +111,7 @@ def command(
 
 
 def told(baton: Baton, look: Look, made: Forgetting, dry_run: bool, verbose: bool) -> Iterator[str]:
-    """What goes, one line each, or how much."""
+    """Yield what goes, one line each, or how much."""
     done, went, has = ("would forget", "would go", "would have") if dry_run else ("forgot", "went", "has")
     known = {stored.id: stored for stored in (*made.stored, *made.along)}
     gone = [(oid, known.get(oid)) for oid in (*made.ids, *(stored.id for stored in made.along))]
@@ -132,7 +132,7 @@ def told(baton: Baton, look: Look, made: Forgetting, dry_run: bool, verbose: boo
 
 
 def document(made: Forgetting, proof: ForgetProof, *, dry_run: bool) -> dict[str, Json]:
-    """The JSON of what was, or would be, forgotten."""
+    """Return the JSON of what was, or would be, forgotten."""
     return {
         "dry_run": dry_run,
         "everywhere": made.everywhere,

@@ -165,7 +165,7 @@ def command(
 
 
 def _inside(items: Sequence[Stored]) -> list[str]:
-    """That what turns changed inside other repositories is in none of them."""
+    """Warn that no turn holds what was changed inside other repositories."""
     turns = [s.checkpoint for s in items if is_turn(s.checkpoint.kind, s.checkpoint.step)]
     inside = sorted({one.path for c in turns if c.files for one in c.files.skipped if one.reason in INSIDE})
     there = some(len(inside), first_few(inside))
@@ -173,7 +173,7 @@ def _inside(items: Sequence[Stored]) -> list[str]:
 
 
 def _under_way(baton: Baton, history: History, *, everything: bool) -> "UnderWay | None":
-    """The turn that is open in this work tree, of the track that is listed, or of the current one."""
+    """Return the turn that is open in this work tree, of the track that is listed, or of the current one."""
     track = baton.current() if everything else history.items[0].checkpoint.track if history.items else None
     return baton.under_way(track) if track is not None else None
 
@@ -189,7 +189,7 @@ def _selection(
     paths: Sequence[str],
     place: str,
 ) -> "Selection":
-    """Which checkpoints are asked for; a pattern has its form, and whether case does not count. Raises UsageError."""
+    """Return the selection of the options; a pattern has its form, and whether case does not count. Raises UsageError."""
     from gitbaton.names import moment_of
     from gitbaton.store.selection import Expression, Selection
 
@@ -212,7 +212,8 @@ def _selection(
 
 
 def _found(ask: Callable[..., History], pins: Meta, limit: Optional[int], *, whole: bool) -> tuple[History, list[list[Stored]]]:
-    """The checkpoints that are asked for, and their rows, of which ``limit`` are no folded ones, however many those are."""
+    """Return the checkpoints that are asked for, and their rows, of which ``limit`` are no folded ones, however many those
+    are."""
     if whole or limit is None:
         history = ask(limit=limit)
         return history, [[s] for s in history.items] if whole else _folded(history.items, pins)
@@ -236,7 +237,7 @@ def _fields(stored: Stored) -> tuple[str, ...]:
 def _changes(
     baton: Baton, look: Look, rows: Sequence[list[Stored]], history: History, forms: list[str], paths: list[str], place: str
 ) -> Iterator[bytes]:
-    """What git shows of each row's change; nothing of a restore and of a folded row."""
+    """Yield git's output of each row's change; nothing of a restore and of a folded row."""
     from gitbaton.tools import comparing
 
     listed = {s.id for s in history.items}
@@ -248,8 +249,8 @@ def _changes(
 
 
 def _folded(items: Sequence[Stored], pins: Meta) -> list[list[Stored]]:
-    """A row for each checkpoint, and one for automatic ones that follow each other and changed no file; the newest is never
-    among those, nor one with a label or a pin."""
+    """Return a row for each checkpoint, and one for automatic ones that follow each other and changed no file; the newest is
+    never among those, nor one with a label or a pin."""
     idle, trees = set[Oid](), dict[str, Oid]()
     for stored in reversed(items[1:]):
         c, before = stored.checkpoint, trees.get(stored.checkpoint.track, stored.tree)
@@ -266,8 +267,8 @@ def _folded(items: Sequence[Stored], pins: Meta) -> list[list[Stored]]:
 
 
 def _with_restores(baton: Baton, rows: list[list[Stored]], *, everything: bool, below: bool, fold: bool) -> list[list[Stored]]:
-    """The rows, and among them the restores of this work tree since the oldest, of its track; only ``below`` the newest. With
-    ``fold`` undos and redos that follow each other are one row, the newest of them first."""
+    """Add the restores of this work tree since the oldest row, of its track; only ``below`` the newest. With ``fold`` undos and
+    redos that follow each other are one row, the newest of them first."""
     layout, newest, oldest = baton.repo.layout, rows[0][0].checkpoint, rows[-1][-1].checkpoint
     found = list(rows)
     try:
@@ -302,8 +303,8 @@ def _lines(
     everything: bool,
     graph: bool = False,
 ) -> Iterator[str]:
-    """A line for each row: a checkpoint, a restore, or how many turns went by without an edit; before them one for the turn
-    that is ``going`` on; with ``graph`` also the names of the lanes, and the commits that the checkpoints stand on."""
+    """Yield a line for each row: a checkpoint, a restore, or how many turns went by without an edit; before them one for the
+    open turn, ``going``; with ``graph`` also the names of the lanes, and the commits that the checkpoints stand on."""
     listed = {s.id for s in history.items}
     alone = [row[0] for row in rows if len(row) == 1 or row[0].checkpoint.restore]
     ids = look.ids(s.checkpoint.restore.target if s.checkpoint.restore and s.id not in listed else s.id for s in alone)
@@ -359,7 +360,8 @@ def _lines(
 def _drawn(
     baton: Baton, look: Look, rows: Sequence[list[Stored]]
 ) -> "tuple[list[list[Stored] | BlamedCommit], list[Cell], list[str]]":
-    """Rows and the commits that they stand on, newest first; the lanes beside each, and a line for the name of each lane."""
+    """Return rows and the commits that they stand on, newest first; the lanes beside each, and a line for the name of each
+    lane."""
     from gitbaton.tools.blaming import commits
 
     heads: dict[Oid | None, set[str]] = {}
@@ -394,8 +396,8 @@ def _drawn(
 
 
 def _meant(ctx: Invocation, baton: Baton, words: list[str], track: Optional[str]) -> tuple[Optional[str], list[str]]:
-    """The checkpoint or track, if one is named, and the paths. Without ``--`` the first word is a path where there is one and
-    no checkpoint is called so. Raises NotFoundError."""
+    """Return the checkpoint or track, if one is named, and the paths. Without ``--`` the first word is a path where there is
+    one and no checkpoint is called so. Raises NotFoundError."""
     names, paths = divided(ctx, words, 1)
     if ctx.meta.get(AFTER) is None:
         place = ctx.obj.repo_root or ""

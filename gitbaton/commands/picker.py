@@ -171,7 +171,7 @@ class Rows(OptionList):
 
 
 class Listing(Rows):
-    """The checkpoints; whoever changes the size has the rows fitted."""
+    """List of the checkpoints; a change of its size fits the rows anew."""
 
     resting = True
 
@@ -258,8 +258,8 @@ ASKED = {"filter": "filter", "branch": "new branch", "worktree": "work tree in",
 
 
 class _Screen:
-    """A stream to a terminal that may be gone: what is written then is lost. An error would end textual's thread that writes,
-    and who gives it more would wait for ever."""
+    """Stream to a terminal that may be gone: what is written then is lost. An error would end textual's thread that writes, and
+    a caller that gives it more would wait for ever."""
 
     def __init__(self, file: Any) -> None:
         self._file, self.fileno = file, file.fileno
@@ -330,7 +330,7 @@ class Picker(App[int]):
         return found.error if isinstance(found, WorkerFailed) else found
 
     def _fatal_error(self) -> None:
-        """End, for who started it to say why: textual would show every variable, and with it stored words."""
+        """End, so that the caller reports the error: textual would show every variable, and with it stored words."""
         self._close_messages_no_wait()
 
     # What is on the screen.
@@ -369,7 +369,7 @@ class Picker(App[int]):
             self._draw_frame()
 
     def _look_for_parent(self) -> None:
-        """Where whoever started this was killed nobody is asked any more."""
+        """Interrupt when the parent process was killed."""
         if os.getppid() != self.starter:
             signal.signal(signal.SIGTTOU, signal.SIG_IGN)  # the terminal is somebody else's, and left as it was
             self.action_interrupt()
@@ -391,7 +391,7 @@ class Picker(App[int]):
 
     @property
     def planning(self) -> bool:
-        """Whether somebody looks at a plan that Enter carries out."""
+        """Whether a plan is shown that Enter carries out."""
         return self.focused is self.steps
 
     def say(self, text: str, slot: str = "") -> None:
@@ -400,7 +400,7 @@ class Picker(App[int]):
         self.query_one("#said", Static).update(Content.styled(self.told, self.style_of(slot)))
 
     def complain(self, error: BatonError) -> None:
-        """What went wrong, in a line."""
+        """Show an error in a line."""
         self.say("; ".join([error.message, *error.hints]), "failed")
 
     def style_of(self, slot: str) -> str:
@@ -456,7 +456,7 @@ class Picker(App[int]):
         return (("enter", does, "enter"), *(talk if able else ()), *(doubt if self._in_doubt() else ()), *back)
 
     def _in_doubt(self) -> bool:
-        """Whether there is a conflict that may be overwritten, or is to be."""
+        """Whether a conflict may be overwritten, or is to be."""
         steps = self.shown.plan.steps if self.shown and self.shown.plan.op == "restore" else ()
         return bool(self.meant.over) or any(step.action == "conflict" and step.reason != UNMERGED for step in steps)
 
@@ -470,7 +470,7 @@ class Picker(App[int]):
         self._draw_frame()
 
     async def _asked(self, question: Callable[[], T]) -> T:
-        """What takes its time, beside the screen; one question at a time, and none that nobody waits for any more."""
+        """Run a slow question in a thread; one at a time, and none that is not awaited any more."""
         wanted = asyncio.current_task()
 
         def answer() -> tuple[T, ...]:
@@ -550,7 +550,7 @@ class Picker(App[int]):
         return self.most is not None and len(self.rows) >= self.most
 
     def _wanting(self) -> bool:
-        """Whether somebody looks at the end of what was read, or looks for something."""
+        """Whether more rows are needed: the end of the list is near, or the filter looks for something."""
         return bool(self.sought) or (self.listing.highlighted or 0) + NEAR >= len(self.matched)
 
     def _matches(self, row: RewindRow | UnderWay) -> bool:
@@ -578,7 +578,7 @@ class Picker(App[int]):
             self.details.show(PickerView([]))
 
     def _say_count(self) -> None:
-        """How many checkpoints are listed, and what for."""
+        """Say how many checkpoints are listed, and by which filter."""
         if self.planning:
             return
         matched = sum(isinstance(row, RewindRow) for row in self.matched)
@@ -621,7 +621,7 @@ class Picker(App[int]):
 
     @work(exclusive=True, group="details")
     async def _read(self, row: RewindRow | UnderWay, pane: str) -> None:
-        """What the right side shows of a checkpoint, or of the open turn."""
+        """Read the details of a checkpoint, or of the open turn."""
         await asyncio.sleep(PAUSE)
         views, whole, now = self.views, self.whole, self.now
         try:
@@ -687,7 +687,7 @@ class Picker(App[int]):
         self._draw_frame()
 
     def _draw_offers(self, plans: Sequence[Offer]) -> None:
-        """What can be done at a row, each with what would change; the one that is marked reversed."""
+        """Draw the offers of a row, each with its changes; the marked one reversed."""
         place, parts = self.query_one("#offers", Static), list[Any]()
         for number, one in enumerate(plans):
             click = Style.from_meta({"@click": f"app.offer({number - plans.index(self.shown) if self.shown in plans else 0})"})
@@ -777,7 +777,7 @@ class Picker(App[int]):
         self.say("; ".join(said), "green")
 
     def _free(self) -> None:
-        """What was at work is done; whoever wanted to leave leaves."""
+        """End a deed; leave if that was asked for meanwhile."""
         self.busy = False
         if self.ending is not None:
             self.exit(self.ending)
@@ -878,7 +878,7 @@ class Picker(App[int]):
         self._end(0)
 
     def action_interrupt(self) -> None:
-        """Ctrl-C, or somebody else ends it."""
+        """End on Ctrl-C or a signal."""
         self._end(INTERRUPTED)
 
     def _end(self, code: int) -> None:
@@ -887,7 +887,7 @@ class Picker(App[int]):
             self.exit(code)
 
     def action_stop(self) -> None:
-        """Ctrl-Z: give the terminal back, then stop, and whoever started this, such as git, with it; fg goes on."""
+        """Give the terminal back on Ctrl-Z, then stop the process group, git included; fg continues."""
         if not self.is_headless:
             with self.suspend():
                 os.killpg(0, signal.SIGTSTP)
@@ -907,7 +907,7 @@ class Picker(App[int]):
             self._begin(self.tracks[number])
 
     def action_view(self, name: str) -> None:
-        """What the right side shows; the diff again is the other diff."""
+        """Show a view on the right side; the diff again is the other diff."""
         if self.busy or self.planning:
             return
         self.now = not self.now if name == self.pane == "diff" else self.now
@@ -947,7 +947,7 @@ class Picker(App[int]):
             self._refresh_details()
 
     def action_more(self) -> None:
-        """As many rows again, where their number is limited."""
+        """List as many rows again, where their number is limited."""
         if self._full() and self.most is not None and self.limit is not None and not self.reading:
             self.most += self.limit
             self._load(self.limit, first=True)

@@ -1,4 +1,4 @@
-"""What the picker shows of a checkpoint (its line, words, changes, conversation), and what it does to the repository."""
+"""Views of the picker (a checkpoint's line, words, changes, conversation), and its deeds."""
 
 from __future__ import annotations
 
@@ -59,12 +59,12 @@ class PickerView(NamedTuple):
 
 
 def failed(error: BatonError) -> PickerView:
-    """Why there is nothing to show."""
+    """Return the error in place of a view."""
     return PickerView([ViewLine(plain(error.message)), *(ViewLine(plain(hint), label="hint: ") for hint in error.hints)])
 
 
 class Views:
-    """What can be seen of a repository's checkpoints. ``names``: the ids as the list shows them."""
+    """Views of a repository's checkpoints. ``names``: the ids as the list shows them."""
 
     def __init__(self, baton: Baton, look: Look) -> None:
         self.baton, self.look = baton, look
@@ -97,7 +97,7 @@ class Views:
         return (*parts, (cut(turn_step(one), max(room - used, 1)), ""))
 
     def open_words(self, one: UnderWay) -> PickerView:
-        """What the open turn was asked for, whose it is, and what it has changed since the newest checkpoint."""
+        """Return the prompt of the open turn, its agent, and the paths changed since the newest checkpoint."""
         agent, since = one.span.session, one.span.since
         parts = [
             NOT_ENDED,
@@ -110,7 +110,7 @@ class Views:
         return PickerView([*found, ViewLine(""), ViewLine(TAKE_BACK)], more=max(len(one.paths) - MANY, 0))
 
     def sought(self, row: RewindRow | UnderWay) -> str:
-        """What the filter looks at."""
+        """Return the text that the filter searches."""
         if isinstance(row, UnderWay):
             return "\n".join([turn_step(row), row.span.session.name if row.span.session else "", *row.paths]).lower()
         c = row.stored.checkpoint
@@ -119,7 +119,7 @@ class Views:
         return "\n".join([*fields, *prompts]).lower()
 
     def words(self, row: RewindRow) -> PickerView:
-        """What somebody wrote, and what was seen; whether it is pinned, and what is newer than it."""
+        """Return the words and observations of a checkpoint; whether it is pinned, and how many are newer."""
         stored, c, baton = row.stored, row.stored.checkpoint, self.baton
         if self.marks is None:
             self.marks = read(baton.store)
@@ -153,7 +153,8 @@ class Views:
             yield ViewLine(part, slot, quoting(row.stored) + (" " * len(label) if number else label))
 
     def diff(self, row: RewindRow, *, now: bool, whole: bool) -> PickerView:
-        """What changed since a checkpoint, or in it, against the one before; file by file, its beginning where it is long."""
+        """Return the changes since a checkpoint, or in it, against the one before; file by file, its beginning where it is
+        long."""
         if now:
             patch, warnings = rewinding.since(self.baton, row.stored)
             said = "since it, until now"
@@ -162,7 +163,7 @@ class Views:
         return self._by_file(patch, warnings, said, whole=whole)
 
     def open_diff(self, one: UnderWay, *, whole: bool) -> PickerView:
-        """What the open turn has changed since the newest checkpoint, file by file."""
+        """Return the changes of the open turn since the newest checkpoint, file by file."""
         patch, warnings = rewinding.since(self.baton, self.baton.tip(one.track))
         return self._by_file(patch, warnings, "since the newest checkpoint, until now", whole=whole)
 
@@ -246,7 +247,7 @@ def _coloured(rows: Sequence[str], *, whole: bool) -> Iterator[ViewLine]:
 
 
 class Offer(NamedTuple):
-    """A plan that somebody looks at. ``talk``: how the conversation would be written back; else ``why`` it cannot be."""
+    """Plan that is shown. ``talk``: how the conversation would be written back; else ``why`` it cannot be."""
 
     order: Order
     plan: RestorePlan
@@ -255,14 +256,14 @@ class Offer(NamedTuple):
 
     @property
     def spoken(self) -> str:
-        """What can become of the conversation, in a line."""
+        """Summary of the conversation that would be written back, or why not."""
         lines = self.talk.data.count(b"\n") if self.talk else 0
         return f"{counted(lines, 'line')}, as a new session of {in_quotes(self.talk.agent)}" if self.talk else self.why
 
 
 class Offers(NamedTuple):
-    """What can be done at a row: ``plans``, of which the one at ``first`` is meant until another is picked; ``why`` a turn
-    cannot be taken back, in words."""
+    """Offers at a row: ``plans``, of which the one at ``first`` is meant until another is picked; ``why`` a turn cannot be
+    taken back, in words."""
 
     plans: tuple[Offer, ...]
     first: int = 0
@@ -270,8 +271,8 @@ class Offers(NamedTuple):
 
 
 class Deeds:
-    """What was done, in its order: ``restored``, with what was said of each, and of all of it ``told``: what says it when the
-    screen is gone. Every method raises BatonError."""
+    """Deeds of the picker, in their order: ``restored``, with what was said of each, and ``told``, functions that print all of
+    it when the screen is gone. Every method raises BatonError."""
 
     def __init__(self, baton: Baton, look: Look) -> None:
         self.baton, self.look = baton, look
@@ -342,6 +343,6 @@ class Deeds:
         return self._said(f"{plain(done.stored.checkpoint.track)} ", self.look.named(done.stored), done.warnings)
 
     def _said(self, text: str, what: Cell, warnings: Sequence[str]) -> str:
-        """What was done, in a line, to be said again when the screen is gone."""
+        """Return the text of a deed, and keep it to be said again when the screen is gone."""
         self.told += [partial(terminal.say, self.look.fit(text, what)), partial(warn_all, list(warnings))]
         return "; ".join(["".join([text, *(piece for piece, _ in what)]), *map(plain, warnings)])

@@ -143,7 +143,7 @@ def _done(made: PrunePlan) -> Iterator[str]:
 
 
 def _document(made: PrunePlan, *, dry_run: bool) -> dict[str, Json]:
-    """The JSON of a plan, carried out or not."""
+    """Return the JSON of a plan, carried out or not."""
 
     def row(stored: Stored) -> dict[str, Json]:
         return {"id": stored.id, "step": stored.checkpoint.step, "created": timestamp(stored.checkpoint.created)}
@@ -168,7 +168,7 @@ def _document(made: PrunePlan, *, dry_run: bool) -> dict[str, Json]:
 def _prune_threads(
     ctx: Invocation, threads: Sequence[str], rules: KeepRules, *, ask: bool, dry_run: bool, json: bool, verbose: bool
 ) -> int:
-    """Remove checkpoints of LangGraph's threads that nobody needs any more, or only say which; the exit code."""
+    """Remove checkpoints of LangGraph's threads that no rule keeps, or only print which; return the exit code."""
     from gitbaton.commands.thread import meant, store_of
     from gitbaton.retention.threads import ThreadPrunePlan, apply, broken, plan, weighed
     from gitbaton.threads.reports import missing
@@ -259,7 +259,8 @@ def _document_of_threads(made: "of_threads.ThreadPrunePlan", told: Told, *, dry_
 def _stays_and_goes(
     look: Look, parts: Sequence[tuple[str, Any]], said: Callable[[Any, Any], tuple[Cell | str, str, Cell | str]]
 ) -> list[tuple[str, str]]:
-    """What of each track or thread would stay and go, one line a checkpoint, by kind; ``said``: its id, its age, and words."""
+    """Return lines of what stays and goes of each track or thread, one a checkpoint, by kind; ``said``: its id, its age, and
+    words."""
     cells = list[tuple[Cell | str, ...]]()
     for _, part in parts:
         for item, reasons in (*part.keep, *((item, None) for item in part.remove)):
@@ -275,7 +276,7 @@ def _stays_and_goes(
 
 
 def _went(parts: Iterable[tuple[str, Any]]) -> Iterator[str]:
-    """What of each track or thread was removed."""
+    """Yield how much of each track or thread was removed."""
     for label, part in parts:
         if part.remove:
             yield f"{label}: {counted(len(part.remove), 'checkpoint')} removed, {len(part.keep)} kept"

@@ -48,7 +48,7 @@ CAUSES = {
 
 
 def because(cause: Cause) -> str:
-    """Why a step is run, as half a sentence."""
+    """Return why a step is run, as half a sentence."""
     name = path_in_quotes(cause.path) if cause.path else ""
     if cause.kind in ("input", "env") and name:
         word = "is new" if cause.old is None else "is gone" if cause.new is None else "changed"
@@ -70,7 +70,7 @@ WORDS = {
 
 
 def sentence(event: Event) -> str:
-    """An event in words, without the name of its step; empty for what has none."""
+    """Return an event in words, without the name of its step; empty for an event without words."""
     text = plain(" ".join(event.text.split("\n")))
     if event.kind == "start":
         return "runs" if event.cause is None or event.cause.kind == "never-run" else f"runs: {because(event.cause)}"
@@ -101,19 +101,19 @@ def sentence(event: Event) -> str:
 
 
 def pause(seconds: float) -> str:
-    """How long something is waited for, in seconds: ``2 s``, ``0.25 s``, ``2 min 5 s``."""
+    """Return a pause of so many seconds: ``2 s``, ``0.25 s``, ``2 min 5 s``."""
     return f"{max(seconds, 0):.3g} s" if seconds < 60 else spent(seconds)
 
 
 def ticking(seconds: float) -> str:
-    """How long something has taken so far, in seconds: ``0:12``, ``1:02:03``."""
+    """Return a duration so far, of so many seconds: ``0:12``, ``1:02:03``."""
     minutes, rest = divmod(int(max(seconds, 0)), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
 class Progress:
-    """What a run has come to: ``total`` steps, those that are done, those of them that were served, those at work."""
+    """Progress of a run: ``total`` steps, those that are done, those of them that were served, those at work."""
 
     def __init__(self, total: int) -> None:
         self.total = total
@@ -123,7 +123,7 @@ class Progress:
 
     @property
     def done(self) -> int:
-        """How many steps have ended."""
+        """Number of the steps that have ended."""
         return len(self._done)
 
     def begin(self, step: str, now: float) -> None:

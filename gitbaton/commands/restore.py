@@ -124,7 +124,7 @@ def command(
 
 
 def _name(baton: Baton, name: Optional[str], track: Optional[str]) -> str:
-    """The name that says alone which checkpoint an argument and ``--track`` mean, for who resolves it later."""
+    """Return the name that alone says which checkpoint an argument and ``--track`` mean."""
     one_meant(name, track)
     if name is None or (name == "@" and track is not None):
         return "@" if track is None and baton.current() is not None else tip_ref(baton.tip(track).checkpoint.track)
@@ -134,7 +134,8 @@ def _name(baton: Baton, name: Optional[str], track: Optional[str]) -> str:
 def _with_conversation(
     baton: Baton, target: Stored, order: Order, *, files: bool, dry_run: bool, json: bool, verbose: bool, ask: bool
 ) -> int:
-    """The conversation is planned before a file is touched, and written after them; a conflict does not keep it back."""
+    """Restore with the conversation, which is planned before a file is touched, and written after them; a conflict does not
+    keep it back."""
     order = replace(order, checkpoint=target.id)
     try:
         talk = plan_conversation(baton, target, foreign=order.foreign)
@@ -152,7 +153,7 @@ def _with_conversation(
 
 
 def plan_conversation(baton: Baton, target: Stored, *, foreign: bool) -> "conversations.ConversationPlan":
-    """How a checkpoint's conversation would be written back as a new session. Raises as conversations.plan."""
+    """Plan to write a checkpoint's conversation back as a new session. Raises as conversations.plan."""
     from gitbaton.tools import conversations
 
     return conversations.plan(baton, target, os.environ, conversations.new_id(), foreign=foreign)
@@ -193,8 +194,7 @@ class _AskError(Exception):
 
 
 def _asked(baton: Baton, op: Op, order: Order, *, verbose: bool) -> tuple[restore.Restored, list[str]]:
-    """Carry out a plan that nobody has to be asked about, or the very one that was shown and agreed to. Raises
-    NoAnswerError."""
+    """Carry out a plan that needs no question, or the very one that was shown and agreed to. Raises NoAnswerError."""
     agreed = set[str]()
 
     def permit(plan: RestorePlan) -> None:
@@ -236,7 +236,7 @@ def carry_out(baton: Baton, op: Op, order: Order, *, dry_run: bool, json: bool, 
 
 @contextmanager
 def interruptible(baton: Baton, op: Op) -> Iterator[None]:
-    """Let Ctrl-C end it, with a word on what has become of the files. Raises StoppedError."""
+    """End cleanly on Ctrl-C, with a word on the state of the files. Raises StoppedError."""
     ref = safety_ref(baton.repo.layout.git_dir, baton.repo.layout.common_dir)
     found = baton.repo.objects.info(ref)
     try:
@@ -284,7 +284,7 @@ def show_plan(
 
 
 def _before(plan: RestorePlan) -> list[str]:
-    """What is to be known of a plan before it is carried out, a line each."""
+    """Return facts about a plan to know before it is carried out, a line each."""
     if not any(step.action != "keep" for step in plan.steps):
         return []
     edits, named = counted(len(plan.own), "edit"), tuple(map(quoted, plan.own[:_NAMED]))
@@ -293,7 +293,7 @@ def _before(plan: RestorePlan) -> list[str]:
 
 
 def _hints(plan: RestorePlan) -> Iterator[str]:
-    """What helps where a path was left as a conflict."""
+    """Yield hints for paths that were left as conflicts."""
     if any(step.action == "refuse" and step.reason.endswith(" is not here, or torn") for step in plan.steps):
         yield "'git baton doctor --mend' finds again what is gone, where it is anywhere; --from-remote asks a remote, too"
     reasons = {step.reason for step in plan.steps if step.action == "conflict"}
@@ -312,7 +312,7 @@ def _hints(plan: RestorePlan) -> Iterator[str]:
 
 
 def _told(plan: RestorePlan, safety: Stored | None, *, dry_run: bool, verbose: bool) -> Iterator[str]:
-    """What would become, or became, of each path, or of how many."""
+    """Yield what would become, or became, of each path, or of how many."""
     would = "would " if dry_run else ""
     rows = [(s.action, f"{would}{s.action} {quoted(s.path)}{f' ({plain(s.reason)})' if s.reason else ''}") for s in plan.steps]
     preview = f"'git baton {plan.op} -n -v{f' {plan.again}' if plan.again else ''}'"

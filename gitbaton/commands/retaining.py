@@ -26,7 +26,7 @@ _Done = TypeVar("_Done")
 
 
 def marked(baton: Baton) -> Meta:
-    """What is pinned, for who only shows it: where that cannot be read, nothing, with a warning."""
+    """Return the pins to show; where they cannot be read, none, with a warning."""
     try:
         return read(baton.store)
     except BatonError as error:
@@ -37,7 +37,8 @@ def marked(baton: Baton) -> Meta:
 def checkpoints_told(
     baton: Baton, look: "Look", done: str, items: Sequence[tuple[Oid, Optional[Stored], str]]
 ) -> Iterator[str]:
-    """A line for each checkpoint, as far as it is known, that something is, or would be, ``done`` to, with a mark each."""
+    """Yield a line for each checkpoint, as far as it is known, that something is, or would be, ``done`` to, with a mark
+    each."""
     from gitbaton.cli.look import Column
 
     ids = look.ids(oid for oid, _, _ in items)
@@ -51,7 +52,7 @@ def checkpoints_told(
 
 @contextmanager
 def discreet(baton: Baton) -> Iterator[None]:
-    """What is raised inside says no secret."""
+    """Redact secrets from errors that are raised inside."""
     try:
         yield
     except BatonError as error:
@@ -61,7 +62,7 @@ def discreet(baton: Baton) -> Iterator[None]:
 
 
 def clean(baton: Baton, value: Json, redactor: "Redactor | None" = None) -> Json:
-    """A JSON value whose texts say no secret, as redaction is set or as ``redactor`` sees it."""
+    """Redact the texts of a JSON value, as redaction is set or as ``redactor`` has it."""
     if isinstance(value, str):
         return (redactor or baton.redactor).text(value)
     if isinstance(value, (list, tuple)):
@@ -70,7 +71,7 @@ def clean(baton: Baton, value: Json, redactor: "Redactor | None" = None) -> Json
 
 
 def laid_out(ctx: Invocation, baton: Baton, texts: "Callable[[Look], Iterable[str]]", *, json: bool = False) -> None:
-    """A plan before the question: paged on a terminal; on standard error where standard output is for a program."""
+    """Print a plan before the question: paged on a terminal; on standard error where standard output is for a program."""
     if json or not sys.stdout.isatty():
         for text in texts(looking(ctx, baton, fd=2)):
             terminal.tell(baton.redactor.text(text))
@@ -89,7 +90,7 @@ def consented(
     permit: Callable[[_Plan], None] = lambda made: None,
 ) -> _Done:
     """Show a plan that ``permit`` lets pass, ask, and carry out that very plan; where something moved meanwhile, show what it
-    would be now, and ask again. Raises NoAnswerError without a yes, and UsageError where nobody can be asked."""
+    would be now, and ask again. Raises NoAnswerError without a yes, and UsageError without a terminal."""
     while True:
         permit(made)
         if not askable():

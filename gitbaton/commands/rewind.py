@@ -109,7 +109,7 @@ def command(
 
 
 def _on_a_screen(baton: Baton, order: Order, look: Look, tip: Stored, limit: Optional[int]) -> int:
-    """Let somebody pick on the whole screen; afterwards say what was done, as restore says it. The exit code."""
+    """Run the full-screen picker; afterwards print what was done, as restore prints it. The exit code."""
     from gitbaton.commands.picker import Picker
 
     picker = Picker(baton, order, look, tip, limit)
@@ -126,14 +126,14 @@ def _on_a_screen(baton: Baton, order: Order, look: Look, tip: Stored, limit: Opt
 
 
 def table(rows: Sequence[RewindRow], look: Look, going: "UnderWay | None" = None) -> list[str]:
-    """The list, one line a checkpoint, before them one for the open turn, and none longer than the terminal is wide."""
+    """Return the list, one line a checkpoint, before them one for the open turn, and none longer than the terminal is wide."""
     ids = look.ids(row.stored.id for row in rows)
     first = [_open_cells(going, look)] if going is not None else []
     return list(look.table(COLUMNS, first + [_cells(row, look, ids[row.stored.id]) for row in rows]))
 
 
 def _open_cells(one: "UnderWay", look: Look) -> list[Union[Cell, str]]:
-    """What the line of the open turn says, by column."""
+    """Return the cells of the open turn's line, by column."""
     agent = line(one.span.session.name) if one.span.session else ""
     files, since = counted(len(one.paths), "file"), one.span.since
     return [
@@ -151,7 +151,7 @@ def _open_cells(one: "UnderWay", look: Look) -> list[Union[Cell, str]]:
 
 
 def _cells(row: RewindRow, look: Look, name: Cell) -> list[Union[Cell, str]]:
-    """What a line of the list says, by column; the step last."""
+    """Return the cells of a line of the list, by column; the step last."""
     c, changes = row.stored.checkpoint, row.changes
     step, ran = title(row.stored)
     said = line(step) + (f" (after: {line(c.headline)})" if c.carried and step == c.step else "")
@@ -205,7 +205,7 @@ class _Answers:
 
 
 class RewindDialog:
-    """The questions, in their order, until something is restored or nobody wants to go on."""
+    """Questions in their order, until something is restored or the user leaves."""
 
     def __init__(self, baton: Baton, order: Order, limit: int, look: Look) -> None:
         self.baton, self.order, self.limit, self.look = baton, order, limit, look
@@ -215,7 +215,7 @@ class RewindDialog:
         self.after: Optional[str] = None
 
     def run(self, tip: Stored) -> int:
-        """List, pick, show, choose; the exit code."""
+        """List, pick, show, choose; return the exit code."""
         self.track = tip.checkpoint.track
         self.after = tip.commit
         self.going = rewinding.going(self.baton, self.track)
@@ -315,7 +315,7 @@ class RewindDialog:
         return plan
 
     def _introduce(self, target: Stored, changes: Optional[Changes]) -> None:
-        """What the checkpoint is, and what is newer than it."""
+        """Print the checkpoint, and how many are newer."""
         c, quote = target.checkpoint, quoting(target)
         ago = age(c.created, self.baton.clock())
         terminal.say(f"\ncheckpoint {target.id} of track {in_quotes(c.track)}, {c.kind}, {verdict(target)}, {ago}")
@@ -331,7 +331,7 @@ class RewindDialog:
             terminal.say(f"since: {text}")
 
     def _conversation(self, target: Stored) -> "Optional[conversations.ConversationPlan]":
-        """Say what becomes of the conversation; how it would be written back, None where it cannot be."""
+        """Print what becomes of the conversation; return the plan to write it back, None where it cannot be."""
         try:
             plan = plan_conversation(self.baton, target, foreign=self.order.foreign)
         except BatonError as error:
@@ -385,8 +385,8 @@ class RewindDialog:
             terminal.tell(f"'{cut(plain(answer), 40)}' is not understood; it can be {', '.join(offered)}")
 
     def _sure(self, conflicts: list[PathAction], *, over: bool) -> str:
-        """Whether to go on where somebody else's work is touched or left in the way; every path of it is named. ``over``: it
-        may be overwritten."""
+        """Ask whether to go on where another's work is touched or left in the way; every path of it is named. ``over``: it may
+        be overwritten."""
         for step in conflicts:
             terminal.say(f"in conflict: {quoted(step.path)} ({plain(step.reason)})")
         many = len(conflicts)

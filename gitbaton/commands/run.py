@@ -54,7 +54,7 @@ class StepWords:
 
 @value
 class RunWords:
-    """What is to be run, and how, as it was typed."""
+    """Options of a run, as they were typed."""
 
     step: Annotated[Text, _O(metavar="NAME", help="Run CMD as this step.")] = None
     plan: Annotated[Text, _O(metavar="FILE", help="Run the steps of a plan file, or what is left of them.")] = None

@@ -96,7 +96,7 @@ def compensate_steps(
 
 
 def _foretell(context: "Context", names: list[str], plan: "Optional[Plan]", *, json: bool) -> int:
-    """Print what would be undone, in its order; exit 1 for nothing. Raises RunError 76 for what nobody knows."""
+    """Print what would be undone, in its order; exit 1 for nothing. Raises RunError 76 for an unknown outcome."""
     from gitbaton.running.effects import compensation, to_compensate
     from gitbaton.running.recorded import step_of
 

@@ -108,7 +108,7 @@ def command(
 
 
 def _step(words: list[str], options: list[str]) -> Text:
-    """The step, as the argument or as the option."""
+    """Return the step, as the argument or as the option."""
     if len(words) > 1:
         hint = f"several words are one step in quotes: git baton snapshot {in_shell(' '.join(words))}"
         raise UsageError(f"unexpected argument {in_quotes(line(words[1]))}", hint)
@@ -134,7 +134,7 @@ def _check(step: Text, label: Text, note: str, next_cmd: str, validation: str) -
 
 
 def _text(value: str) -> str:
-    """The value, or standard input for ``-``, without its last newline."""
+    """Return the value, or standard input for ``-``, without its last newline."""
     if value != "-":
         return value
     try:
@@ -144,7 +144,7 @@ def _text(value: str) -> str:
 
 
 def _pairs(entries: list[str]) -> tuple[tuple[str, str], ...]:
-    """``KEY=VALUE`` entries as pairs. Raises UsageError that names the entry."""
+    """Return ``KEY=VALUE`` entries as pairs. Raises UsageError that names the entry."""
     pairs: dict[str, str] = {}
     for entry in entries:
         key, equals, value = entry.partition("=")
@@ -182,12 +182,12 @@ def _show(baton: Baton, snapshot: Snapshot, *, named: bool, json: bool, stable: 
 
 
 def _withdrew(of: SnapshotPlan | Snapshot) -> dict[str, Json]:
-    """The decisions that end, where any do."""
+    """Return the decisions that end, where any do."""
     return {"withdrawn": [picked(one, "number", "text") for one in of.ended]} if of.ended else {}
 
 
 def _say_how(baton: Baton, skipped: Sequence[Skipped]) -> None:
-    """How what was ignored until now is taken in."""
+    """Print the hint that takes in what was ignored until now."""
     path = next((s.path for s in skipped if s.reason == IGNORED), None)
     if path is not None:
         named = in_shell(os.path.relpath(os.path.join(baton.repo.layout.root or "", path)))
@@ -195,8 +195,8 @@ def _say_how(baton: Baton, skipped: Sequence[Skipped]) -> None:
 
 
 def _say_new(baton: Baton, track: str, *, named: bool) -> None:
-    """That a track is new, where another one may have been meant: one of nearly that name, or, where none was named, the newest
-    that was fetched."""
+    """Warn that a track is new, where another one may have been meant: one of nearly that name, or, where none was named, the
+    newest that was fetched."""
     from gitbaton.names import near
     from gitbaton.store import state
 

@@ -141,7 +141,7 @@ def command(
 
 
 def _watch(ctx: Invocation, *, everything: bool) -> int:
-    """The dashboard, drawn again when a ref, HEAD or an index of any work tree moves, or a session says something."""
+    """Draw the dashboard again when a ref, HEAD or an index of any work tree moves, or a session says something."""
     if not os.isatty(1) or os.environ.get("TERM", "dumb") == "dumb":
         raise UsageError("--watch draws on a terminal, and this is none", "git baton status")
     from gitbaton.cli.waiting import watch
@@ -164,7 +164,7 @@ def _watch(ctx: Invocation, *, everything: bool) -> int:
 
 
 def _under_way(baton: Baton, tracks: Sequence[TrackStatus]) -> "UnderWay | None":
-    """The turn of the current track that is open in this work tree and has changed files."""
+    """Return the turn of the current track that is open in this work tree and has changed files."""
     first = next((t for t in tracks if t.current), None)
     return baton.under_way(first.stored.checkpoint.track) if first is not None and first.live.files_changed != 0 else None
 
@@ -172,8 +172,8 @@ def _under_way(baton: Baton, tracks: Sequence[TrackStatus]) -> "UnderWay | None"
 def dashboard(
     baton: Baton, look: Look, tracks: Sequence[TrackStatus], going: "UnderWay | None", *, everything: bool
 ) -> Iterator[str]:
-    """The current track first, then the newest; one line each, as many as the screen takes; at last all of them in one line,
-    and where the words of the current one are older, what has happened since, and the turn that is ``going`` on."""
+    """Yield the current track first, then the newest; one line each, as many as the screen takes; at last all of them in one
+    line, and where the words of the current one are older, what has happened since, and the open turn, ``going``."""
     tracks = sorted(tracks, key=lambda t: not t.current)
     older = tracks[0].current and tracks[0].stored.checkpoint.carried is not None
     back = plain(tracks[0].stored.restored) if tracks[0].current else ""
@@ -202,7 +202,7 @@ def dashboard(
 
 
 def tests_of(stored: Stored, live: Live, look: Look) -> Cell:
-    """How tests stand: what somebody said, or where that is older or nothing, what was seen of the newest run."""
+    """Return the state of tests: the verdict of the words, or where that is older or missing, the newest observed run."""
     c, said = stored.checkpoint, verdict(stored, live.since)
     if c.observed is None or not c.observed.tests or not (leads(c) or said == "pending"):
         return look.state(said)
@@ -214,12 +214,12 @@ def tests_of(stored: Stored, live: Live, look: Look) -> Cell:
 
 
 def since_of(stored: Stored, live: Live) -> str:
-    """What has happened since somebody wrote the words; nothing where they are the checkpoint's own."""
+    """Return what has happened since the words were written; empty where they are the checkpoint's own."""
     return passed(live.since) if stored.checkpoint.carried is not None and live.since is not None else ""
 
 
 def step_of(stored: Stored, look: Look) -> Cell:
-    """What is being done: what somebody wrote, or what was asked for since."""
+    """Return the step of the words, or the newest prompt since."""
     c = stored.checkpoint
     if c.observed is not None and c.observed.asked and leads(c):
         return look.words(stored, title_of(c))
@@ -248,7 +248,7 @@ def _fields(t: TrackStatus) -> tuple[str, ...]:
 
 
 def _who(baton: Baton, look: Look, stored: Stored) -> str:
-    """The client that took a checkpoint, and whether its session is at work, as far as that has left word here."""
+    """Return the client that took a checkpoint, and whether its session is at work, as far as that is recorded here."""
     agent = stored.checkpoint.agent
     if agent is None or stored.foreign:
         return "-"
@@ -316,7 +316,7 @@ def show_at_risk(ctx: Invocation, *, everything: bool, json: bool, stable: bool,
 
 
 def _counted(row: "RiskRow") -> str:
-    """How much a row stands for, where that is not one file."""
+    """Return the number of files or commits that a row stands for, where that is not one file."""
     if row.commits:
         return f" ({row.commits:,} commit{'s' * (row.commits != 1)})"
     if row.path.endswith("/") and (row.files or not row.whole):
@@ -382,7 +382,7 @@ def standing(ctx: Invocation) -> int:
 
 
 def _without(baton: Baton, look: Look) -> None:
-    """No track is current: how to begin, or how to choose one."""
+    """Say how to begin, or how to choose a track, where none is current."""
     tips = baton.readable_tips()
     left_out(tips.problems)
     if not tips.items:
@@ -397,7 +397,7 @@ def _without(baton: Baton, look: Look) -> None:
 
 
 def _fetching(baton: Baton) -> list[tuple[str, str]]:
-    """How to come by what others have pushed, where there is a remote to ask."""
+    """Return the command that fetches what was pushed, where there is a remote to ask."""
     from gitbaton.git.remotes import find
 
     try:
@@ -408,7 +408,7 @@ def _fetching(baton: Baton) -> list[tuple[str, str]]:
 
 
 def _taking(name: str) -> list[tuple[str, str]]:
-    """How to go on from a track that was fetched."""
+    """Return the commands that continue a fetched track."""
     return [
         (f"git baton resume --track {name}", "what is done and what comes next, in somebody else's words"),
         (f"git baton restore {name} --foreign", "its files"),
@@ -416,7 +416,7 @@ def _taking(name: str) -> list[tuple[str, str]]:
 
 
 def _runs(baton: Baton) -> None:
-    """What is to be gone on with besides a track."""
+    """Name the unfinished runs."""
     from gitbaton.running.current import unfinished
 
     runs = unfinished(baton)
@@ -427,7 +427,7 @@ def _runs(baton: Baton) -> None:
 
 
 def _suggest(look: Look, rows: list[tuple[str, str]]) -> None:
-    """Commands, each with what it does, as far as that has room."""
+    """Print commands, each with what it does, as far as that has room."""
     wide = max(len(words) for words, _ in rows)
     for words, what in rows:
         said = f"{words:{wide}}  {what}"

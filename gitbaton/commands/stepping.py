@@ -30,7 +30,8 @@ from gitbaton.values import cast, value
 
 @value
 class Desk:
-    """What a verb works with; ``show`` is told what happens. ``planned``: a plan is carried out, or gone on with."""
+    """Repository and run that a verb works with; ``show`` takes the events. ``planned``: a plan is carried out, or
+    continued."""
 
     baton: Baton
     journal: Journal
@@ -40,7 +41,7 @@ class Desk:
     planned: bool
 
     def engine(self) -> Engine:
-        """What carries steps out, and tells ``show``."""
+        """Return the engine, with ``show`` as its watcher."""
         return Engine(
             self.baton, self.journal, watch=self.show, output=self.show.output, show=isinstance(self.show, EventLines)
         )
@@ -63,8 +64,8 @@ def desk(
     planned: bool = False,
     plan: Optional[str] = None,
 ) -> Iterator[tuple[Desk, str]]:
-    """A repository with a work tree, opened for many small things, and the run that is meant: the one named, GIT_BATON_RUN,
-    the one that this work tree used last (of a ``plan`` file: for it); else, with ``new``, a new one. Raises UsageError,
+    """Open a repository with a work tree for many small reads, and the run that is meant: the one named, GIT_BATON_RUN, the
+    one that this work tree used last (of a ``plan`` file: for it); else, with ``new``, a new one. Raises UsageError,
     NotFoundError."""
     with opened(ctx, door=None) as baton:
         top = baton.repo.layout.root
@@ -89,7 +90,7 @@ def desk(
 
 
 def _named(journal: Journal, run: Optional[str], top: str, plan: Optional[str]) -> str:
-    """The run that is meant, or a new one. Raises UsageError for one that is in use for something else than the plan."""
+    """Return the run that is meant, or a new one. Raises UsageError for one that is in use for something else than the plan."""
     given = run if run is not None else os.environ.get("GIT_BATON_RUN") or None
     if plan is not None:
         path = plans.path_of(plan, top)
@@ -106,7 +107,7 @@ FOREIGN = "run '{}' is foreign: its newest records came from elsewhere"
 def decided(
     ctx: Invocation, run: Optional[str], *, json: bool, foreign: bool = False, wait: Optional[float] = None
 ) -> Iterator[tuple[Desk, Context]]:
-    """The run that is meant, with its lock held. ``wait``: seconds for which a step that is at work is waited for. Raises
+    """Open the run that is meant, with its lock held. ``wait``: seconds for which a step that is at work is waited for. Raises
     UsageError for one that was only fetched, NotFoundError."""
     with desk(ctx, json=json, run=run, new=False) as (at, name):
         if at.journal.tip(name) is None:
@@ -135,8 +136,8 @@ def decided(
 
 
 def plan_of(context: Context) -> Optional[Plan]:
-    """All steps of the run, as its plan has them, if it can be had, or else its records; where one of these is of no step that
-    there can be, only the plan."""
+    """Return all steps of the run, as its plan has them, if it can be had, or else its records; where one of these is of no
+    step that there can be, only the plan."""
     with suppress(BatonError):
         return everything(context, strict=False)[0]
     with suppress(BatonError):  # such a record keeps nobody from deciding on another step
@@ -145,7 +146,7 @@ def plan_of(context: Context) -> Optional[Plan]:
 
 
 def step_named(context: Context, plan: Optional[Plan], name: str) -> Step:
-    """A step of the run, as the plan has it or else its own records. Raises NotFoundError that lists them."""
+    """Return a step of the run, as the plan has it or else its own records. Raises NotFoundError that lists them."""
     known(context, [name])
     found, logged = plan.step(name) if plan is not None else None, newest(context.step_state(name))
     return found or (step_of(logged.record) if logged is not None else Step(name=name, argv=()))
@@ -162,14 +163,14 @@ def known(context: Context, names: Sequence[str]) -> None:
 
 
 def told(at: Desk, code: int) -> int:
-    """Say the end where events are JSON; the exit code."""
+    """Print the end where events are JSON; return the exit code."""
     if isinstance(at.show, JsonLines):
         at.show.finished(code, {})
     return code
 
 
 def ended(at: Desk, outcome: Outcome) -> int:
-    """Say what a run came to, as far as nothing has said it yet; its exit code."""
+    """Print the results of a run, as far as they are not printed yet; return its exit code."""
     from gitbaton.git.maintenance import tend
 
     tend(at.baton.repo)
@@ -194,13 +195,13 @@ def ended(at: Desk, outcome: Outcome) -> int:
 
 
 def say_forecasts(found: Sequence[Forecast]) -> None:
-    """What would become of each step, one line each."""
+    """Print the forecast of each step, one line each."""
     for item in found:
         terminal.say(f"{plain(item.step.name)}: {would(item)}")
 
 
 def would(item: Forecast) -> str:
-    """What would become of a step, as a half sentence."""
+    """Describe the forecast of a step, as a half sentence."""
     on, why = ", ".join(plain(name) for name in item.on), f": {because(item.cause)}" if item.cause else ""
     said = {
         "cached": "is served",
@@ -219,7 +220,7 @@ def would(item: Forecast) -> str:
 
 
 def forecast_document(item: Forecast) -> dict[str, Json]:
-    """The JSON of what would become of a step."""
+    """Return the JSON of a step's forecast."""
     return {
         "step": item.step.name,
         "would": item.would,
@@ -232,12 +233,12 @@ def forecast_document(item: Forecast) -> dict[str, Json]:
 
 
 def waiting(text: Optional[str]) -> Optional[float]:
-    """What ``--wait`` says, in seconds; None where nothing was said. Raises UsageError."""
+    """Parse ``--wait`` into seconds; None without it. Raises UsageError."""
     return duration(text, "--wait") if text is not None else None
 
 
 def side(text: Optional[str]) -> Optional[Take]:
-    """What ``--take`` says. Raises UsageError."""
+    """Check the value of ``--take``. Raises UsageError."""
     if text not in (None, "ours", "theirs"):
         raise UsageError(f"--take is {in_quotes(line(text or ''))}; it can be 'ours' or 'theirs'")
     return cast(Optional[Take], text)

@@ -49,7 +49,7 @@ _ESCAPES = {"\a": r"\a", "\b": r"\b", "\t": r"\t", "\n": r"\n", "\v": r"\v", "\f
 
 @contextmanager
 def store_of(baton: Baton) -> Iterator[Optional[ThreadStore]]:
-    """The threads of a repository, what a killed process left in the log among them; None where there are none at all, and
+    """Open the threads of a repository, what a killed process left in the log among them; None where there are none at all, and
     then nothing is made. That the log cannot be brought into git in the end is a warning."""
     if not os.path.isdir(os.path.join(baton.repo.shared_dir, "wal")) and not baton.repo.objects.refs(THREADS, LATE):
         yield None
@@ -69,7 +69,7 @@ def store_of(baton: Baton) -> Iterator[Optional[ThreadStore]]:
 
 @contextmanager
 def place_of(ctx: Invocation, thread: str, namespace: Optional[str]) -> Iterator[tuple[Baton, ThreadStore, tuple[str, str]]]:
-    """The repository, its threads, and the thread and namespace that somebody typed. Raises NotFoundError."""
+    """Open the repository, its threads, and the thread and namespace that were typed. Raises NotFoundError."""
     with opened(ctx, door=None) as baton, store_of(baton) as store:
         elsewhere = remotes_of(baton)
         if store is None:
@@ -83,18 +83,19 @@ def place_of(ctx: Invocation, thread: str, namespace: Optional[str]) -> Iterator
 
 
 def foreign(baton: Baton, places: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
-    """Those of some threads and namespaces that came from elsewhere: git has them, and no program of here has put into them."""
+    """Return the threads and namespaces of some that came from elsewhere: git has them, and no program of here has put into
+    them."""
     refs = baton.repo.objects.refs(THREADS)
     return {at for at in places if (ref := ref_of(*at)) in refs and not baton.store.ours.has(LINES, of_thread(ref))}
 
 
 def remotes_of(baton: Baton) -> dict[str, list[str]]:
-    """The remotes that have each thread, as they were fetched."""
+    """Return the remotes that have each thread, as they were fetched."""
     return {place[0]: remotes for place, remotes in fetched(baton).items()}
 
 
 def fetched(baton: Baton) -> dict[tuple[str, str], list[str]]:
-    """The threads and namespaces that were fetched, each with the remotes that have it."""
+    """Return the threads and namespaces that were fetched, each with the remotes that have it."""
     found: dict[tuple[str, str], list[str]] = {}
     read, algorithm = reader(baton.repo.objects), baton.repo.layout.algorithm
     for ref, oid in baton.repo.objects.refs(REMOTES).items():
@@ -108,14 +109,14 @@ def fetched(baton: Baton) -> dict[tuple[str, str], list[str]]:
 
 
 def listed(text: str) -> str:
-    """A thread's or namespace's name in a list, to be typed from it: C-quoted, as git quotes a path, where a shell would not
-    leave it as it is. On a terminal a long one is cut."""
+    """Quote a thread's or namespace's name for a list, to be typed from it: C-quoted, as git quotes a path, where a shell would
+    not leave it as it is. On a terminal a long one is cut."""
     text = _quoted(text)
     return text if len(text) <= MOST or not sys.stdout.isatty() else text[:MOST] + "..."
 
 
 def meant(text: str, names: Collection[str]) -> str:
-    """The one of these names that somebody typed, who may have copied it from a list; what was typed, where it is none."""
+    """Return the one of these names that was typed, perhaps as a list quotes it; the typed text, where it is none."""
     if text in names or not text.startswith('"'):
         return text
     return next((name for name in names if not isinstance(name, Cut) and _quoted(name) == text), text)
@@ -130,19 +131,19 @@ def _quoted(text: str) -> str:
 
 
 def name(text: str) -> str:
-    """A thread's, namespace's or channel's name for people."""
+    """Return a thread's, namespace's or channel's name for people."""
     return plain(text if len(text) <= MOST else text[:MOST] + "...")
 
 
 def said_document(told: CheckpointFacts) -> dict[str, Json]:
-    """The JSON of what a checkpoint says of itself: when it was made, by what, and in which step."""
+    """Return the JSON of a checkpoint's own facts: when it was made, by what, and in which step."""
     ts, step = told.ts, told.metadata.get("step")
     when = timestamp(ts) if ts is not None else None
     return {"ts": when, "source": told.source or None, "step": step if isinstance(step, int) else None}
 
 
 def unusable(baton: Baton, place: tuple[str, str], remote: str) -> str:
-    """Why nobody can use a thread that was fetched from a remote; empty where all is well."""
+    """Return why a thread that was fetched from a remote is unusable; empty where all is well."""
     objects, algorithm = baton.repo.objects, baton.repo.layout.algorithm
     ends = (remote_ref(remote, ref(*place).removeprefix("refs/baton/")) for ref in (ref_of, late_ref))
     tip, late = (bytes.fromhex(found.oid) if found is not None else None for found in map(objects.info, ends))
@@ -150,7 +151,7 @@ def unusable(baton: Baton, place: tuple[str, str], remote: str) -> str:
 
 
 def commit_of(entry: ThreadCheckpoint) -> Optional[str]:
-    """The commit of a checkpoint; None while git does not hold it."""
+    """Return the commit of a checkpoint; None while git does not hold it."""
     return entry.commit.hex() if entry.commit is not None else None
 
 

@@ -77,8 +77,8 @@ def _show(ctx: Invocation, baton: Baton, stored: Stored, raw: bytes, *, json: bo
 
 
 def blocks(baton: Baton, stored: Stored, raw: bytes) -> list[tuple[str, list[str]]]:
-    """The messages of a conversation: who speaks, and the lines, which drive no terminal and are to be indented, so that they
-    can forge no message. Raises BatonError where there is none."""
+    """Return the messages of a conversation: the speaker, and the lines, which drive no terminal and are to be indented, so
+    that they can forge no message. Raises BatonError where there is none."""
     agent = stored.checkpoint.agent.name if stored.checkpoint.agent else ""
     of, found = client(agent), []
     for message in messages(of, raw) if of is not None else ():

@@ -68,7 +68,8 @@ def command(
 
 
 def since_head(baton: Baton, stored: Stored, live: Live) -> Optional[str]:
-    """How to see what has happened to HEAD; None where files are others, too, or HEAD's commit is not to be had."""
+    """Return the command that shows what has happened to HEAD; None where files are others, too, or HEAD's commit is not to be
+    had."""
     was, words = stored.checkpoint, [word.word for word in live.drift.words]
     if live.files_changed != 0 or was.head is None or "head-missing" in words:
         return None
@@ -80,7 +81,7 @@ def since_head(baton: Baton, stored: Stored, live: Live) -> Optional[str]:
 def way_on(
     baton: Baton, stored: Stored, live: Live, checkpoint: Optional[str], track: Optional[str], *, words: bool = False
 ) -> str:
-    """What to do about drift, of the checkpoint or of the ``words``, which an automatic one only carries. A track that is at
+    """Return the hint for drift, of the checkpoint or of the ``words``, which an automatic one only carries. A track that is at
     home in another work tree is not taken over."""
     carried, name = stored.checkpoint.carried, in_shell(stored.checkpoint.track)
     seen = in_shell(checkpoint) if checkpoint else name if track else "@"

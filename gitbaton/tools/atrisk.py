@@ -71,7 +71,7 @@ class AtRisk:
     worktrees: tuple[str, ...] = ()
 
     def taken(self, *takers: str) -> tuple[int, int, int]:
-        """Files, bytes and commits that some takers would take, by default all of them."""
+        """Return the files, bytes and commits that some takers would take, by default all of them."""
         rows = [row for row in self.rows if row.by in (takers or TAKERS)]
         return sum(row.files for row in rows), sum(row.size for row in rows), sum(row.commits for row in rows)
 
@@ -87,7 +87,7 @@ def at_risk(baton: Baton, folder: str, most: int = ENTRIES) -> AtRisk:
 
 
 class _RiskSearch:
-    """One look at a work tree; ``worktrees`` and ``nested`` are the repositories that were met on the way."""
+    """Search of a work tree; ``worktrees`` and ``nested`` are the repositories that were met on the way."""
 
     def __init__(self, baton: Baton, folder: str, most: int) -> None:
         self.baton, self.root, self.left = baton, baton.repo.layout.root or "", most
@@ -107,7 +107,7 @@ class _RiskSearch:
         yield from self._repositories()
 
     def _changed(self) -> Iterator[RiskRow]:
-        """What differs from HEAD and from the newest checkpoint."""
+        """Yield files that differ from HEAD and from the newest checkpoint."""
         captured, tip = self.captured, self.tip.tree if self.tip is not None else self.head
         pairs = [(self.head, captured.tree), (tip, captured.tree), (captured.staged, captured.tree)]
         committed, recorded, staged = map(differences(self.repo, pairs).__getitem__, pairs)
@@ -127,7 +127,7 @@ class _RiskSearch:
             yield from self._file(path, reason or ("new" if change.before is None else "changed"), by)
 
     def _left_out(self) -> Iterator[RiskRow]:
-        """What a snapshot leaves out."""
+        """Yield paths that a snapshot leaves out."""
         kept = self._kept_here()
         for one in self.captured.skipped:
             if one.reason in INSIDE:
@@ -141,14 +141,14 @@ class _RiskSearch:
         return lookup(self.repo.objects, self.captured.staged, os.fsencode(path)) is not None
 
     def _kept_here(self) -> set[str]:
-        """What passes no filter, and whose bytes of now the newest checkpoint keeps on this machine."""
+        """Return the unfiltered files with present bytes that the newest checkpoint keeps on this machine."""
         paths = {s.path for s in self.captured.skipped if s.reason in KEPT}
         side = beside(self.baton.store, self.tip) if self.tip is not None and paths else None
         then = read_kept(self.repo.objects, side) if side is not None else {}
         return {path for path in paths & then.keys() if self._is_held(path, [then[path]])}
 
     def _ignored(self) -> Iterator[RiskRow]:
-        """What git ignores, folders of which it ignores all as one."""
+        """Yield ignored paths, a folder that git ignores whole as one."""
         listed = zsplit(self.repo.git.out("ls-files", "-o", "-i", "--exclude-standard", "--directory", "-z"))
         above = ""
         for path in sorted(listed):  # what lies in a folder that is listed may be so, too
@@ -175,7 +175,7 @@ class _RiskSearch:
         yield RiskRow(path=path, reason=reason, by=by, size=found.st_size, changed=_moment(found.st_mtime))
 
     def _walked(self, folder: str, reason: str, by: str) -> Iterator[RiskRow]:
-        """A folder as one row, without the repositories in it."""
+        """Yield a folder as one row, without the repositories in it."""
         size = files = 0
         newest, whole, waiting = 0.0, True, [folder]
         while waiting:
@@ -208,8 +208,8 @@ class _RiskSearch:
             yield RiskRow(path=f"{folder}/", reason=reason, by=by, size=size, files=files, changed=moment, whole=whole)
 
     def _not_held(self, rows: Sequence[tuple[RiskRow, tuple[str, ...]]]) -> Iterator[RiskRow]:
-        """The rows, each with the files that it stands for where they are known, without what checkpoints of this work tree's
-        tracks, or HEAD, hold."""
+        """Yield the rows, each with the files that it stands for where they are known, less what checkpoints of this work
+        tree's tracks, or HEAD, hold."""
         held = self._held([row.path for row, _ in rows])
         below: dict[str, list[str]] = {row.path: [] for row, paths in rows if not paths}
         for path in held:
@@ -225,7 +225,7 @@ class _RiskSearch:
                 yield replace(row, files=row.files - len(safe), size=max(row.size - gone, 0)) if safe else row
 
     def _held(self, paths: Sequence[str]) -> Mapping[str, Collection[Oid]]:
-        """What checkpoints and HEAD hold at and below paths, or at all where these are many: the ids of blobs by path."""
+        """Return the blob ids that checkpoints and HEAD hold at and below paths, or at all where these are many, by path."""
         found = dict[str, set[Oid]]()
         if not paths:
             return found
@@ -244,7 +244,7 @@ class _RiskSearch:
         return found
 
     def _is_held(self, path: str, oids: Collection[Oid]) -> bool:
-        """Whether one of these ids stands for bytes that lie in the git directory, and these are the file's of now."""
+        """Whether the git directory holds a file's present bytes under one of these ids."""
         for oid in oids if path not in self.known else ():
             text = read_held(self.repo.objects, oid)
             if text is not None and self.bytes.has(text) and not moved(self.repo, self.root, {path: oid}):
@@ -252,7 +252,7 @@ class _RiskSearch:
         return False
 
     def _oids(self, paths: Sequence[str]) -> Mapping[str, Oid]:
-        """The ids that files would have in a checkpoint, without what cannot be read."""
+        """Return the ids that files would have in a checkpoint, without what cannot be read."""
         found, asked = {path: self.known[path] for path in paths if path in self.known}, list[str]()
         for path in (path for path in paths if path not in found):
             full = os.path.join(self.root, path)
@@ -269,8 +269,8 @@ class _RiskSearch:
         return found
 
     def _repositories(self) -> Iterator[RiskRow]:
-        """What only submodules and nested repositories have, those in them, too: files that are not committed, and commits
-        that no remote has."""
+        """Yield what only submodules and nested repositories have, those in them, too: files that are not committed, and
+        commits that no remote has."""
         listed = self.repo.git.out("ls-tree", "-r", "-z", "--full-tree", self.captured.tree).split(b"\0")
         waiting = [os.fsdecode(row.partition(b"\t")[2]) for row in listed if row.startswith(b"160000 ")] + list(self.nested)
         seen, left = set[str](), _REPOSITORIES
@@ -305,7 +305,7 @@ def _looked_into(repo: Repo, place: str) -> Inside | None:
 
 
 def _tips(baton: Baton) -> tuple[list[Oid], Stored | None]:
-    """The newest commits of the chains of this work tree, the states before its restores included; and the checkpoint that it
+    """Return the newest commits of this work tree's chains, the states before its restores included, and the checkpoint that it
     stands on."""
     layout, current = baton.repo.layout, baton.store.current()
     here = met(layout.git_dir, layout.root or "")
@@ -321,8 +321,8 @@ def _tips(baton: Baton) -> tuple[list[Oid], Stored | None]:
 
 
 def _folded(rows: Sequence[RiskRow]) -> list[tuple[RiskRow, tuple[str, ...]]]:
-    """The rows, each with the files that it stands for, of a folder that was walked none; files of one folder that are many as
-    one row."""
+    """Fold many files of one folder into one row; each row comes with the files that it stands for, of a folder that was walked
+    none."""
     groups: dict[tuple[str, str, str], list[RiskRow]] = {}
     for row in rows:
         folder = row.path if row.path.endswith("/") else f"{os.path.dirname(row.path) or '.'}/"

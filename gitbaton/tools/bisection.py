@@ -22,8 +22,8 @@ SKIP, NOT_RUNNABLE, NOT_FOUND, ABORT = 125, 126, 127, 128  # the exit statuses t
 
 @value
 class BisectPlan:
-    """What is searched: ``candidates`` after ``good``, oldest first; the last one is said to be bad. ``trusted``: that the good
-    one is good is not tried. ``warnings`` name what cannot be tried."""
+    """Plan of a bisection: ``candidates`` after ``good``, oldest first; the last one is said to be bad. ``trusted``: that the
+    good one is good is not tried. ``warnings`` name what cannot be tried."""
 
     good: Stored
     candidates: tuple[Stored, ...]
@@ -58,7 +58,7 @@ class BisectChange:
 
 @value
 class BisectVerdict:
-    """What came out. ``candidates``: one, the first bad checkpoint, or several where those between could not be tried.
+    """Result of a bisection. ``candidates``: one, the first bad checkpoint, or several where those between could not be tried.
     ``good`` is the one before the first of them; ``stat`` the diffstat between both, as git prints it."""
 
     good: Stored
@@ -69,12 +69,12 @@ class BisectVerdict:
 
     @property
     def found(self) -> bool:
-        """Whether it is one checkpoint."""
+        """Whether the result is one checkpoint."""
         return len(self.candidates) == 1
 
 
 def plan(baton: Baton, good: str, bad: str | None, *, foreign: bool = False, trust_good: bool = False) -> BisectPlan:
-    """The checkpoints between two that lie on one chain; ``bad`` is by default the newest of the good one's track.
+    """Return the checkpoints between two of one chain; ``bad`` is by default the newest of the good one's track.
 
     Raises NotFoundError, AmbiguousNameError; BatonError that says how the two lie, or that a foreign one would be run;
     NoAnswerError where an end has no files to be tried with.
@@ -104,7 +104,7 @@ def plan(baton: Baton, good: str, bad: str | None, *, foreign: bool = False, tru
 
 
 def _chain(baton: Baton, first: Stored, last: Stored) -> History:
-    """The track that holds both; one checkpoint may lie in several."""
+    """Return the track that holds both; one checkpoint may be in several."""
     for track in dict.fromkeys((last.checkpoint.track, first.checkpoint.track)):
         history = baton.store.history(track)
         if {first.id, last.id} <= {stored.id for stored in history.items}:
@@ -148,7 +148,7 @@ def search(
 
 
 def _try_ends(place: Scratch, plan: BisectPlan, command: Sequence[str], out: int, say: Callable[[BisectStep], None]) -> int:
-    """Whether the bad end is bad and the good one good; how many were tried."""
+    """Raise NoAnswerError unless the bad end is bad and the good one good; return how many were tried."""
     say(BisectStep(checkpoint=plan.bad, left=0, steps=0, end="bad"))
     bad = _try(place, plan.bad, command, out)
     if bad in (0, SKIP):
@@ -167,7 +167,7 @@ def _try_ends(place: Scratch, plan: BisectPlan, command: Sequence[str], out: int
 
 
 def _not_so(stored: Stored, end: str, command: Sequence[str], code: int) -> NoAnswerError:
-    """What is said of an end that is not what it is said to be."""
+    """Return the error for an end that is not good, or bad, as it is said to be."""
     what = "cannot be tried" if code == SKIP else f"is not {end}"
     said = f"the {end} checkpoint '{stored.id[:10]}' {what}: {in_quotes(command[0])} exited with {code} on it"
     return NoAnswerError(said, _INSTEAD[end])

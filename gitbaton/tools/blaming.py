@@ -49,11 +49,11 @@ class BlamedLine:
 
 
 def blame(baton: Baton, path: str, folder: str, ranges: Sequence[str] = ()) -> tuple[list[BlamedLine], list[str]]:
-    """The lines of a file as it is now, those of ``ranges`` (as ``git blame -L`` takes them) or all, and what to warn of.
+    """Return the lines of a file as it is now, those of ``ranges`` (as ``git blame -L`` takes them) or all, and the warnings.
 
-    A line's origin is the earliest checkpoint of any track here that holds it and whose own ``head`` does not; else the commit.
-    ``path`` is relative to the top of the work tree. The scratch ``folder`` takes the objects that are made.
-    Raises NotFoundError for a path that no snapshot would hold, UsageError for a range that git does not take.
+    A line's origin is the earliest checkpoint of any track here that holds it and has a ``head`` that does not; else the
+    commit. ``path`` is relative to the top of the work tree. The scratch ``folder`` takes the objects that are made. Raises
+    NotFoundError for a path that no snapshot would hold, UsageError for a range that git does not take.
     """
     history = baton.store.whole()
     items = [s for s in history.items if s.checkpoint.files is not None]
@@ -92,7 +92,7 @@ def blame(baton: Baton, path: str, folder: str, ranges: Sequence[str] = ()) -> t
 
 
 def commits(baton: Baton, oids: Iterable[Oid | None]) -> list[BlamedCommit]:
-    """Those of some commits that are here."""
+    """Return the commits of some ids that are here."""
     asked = "".join(f"{oid}\n" for oid in dict.fromkeys(oids) if oid).encode()
     if not asked:
         return []
@@ -104,7 +104,7 @@ def commits(baton: Baton, oids: Iterable[Oid | None]) -> list[BlamedCommit]:
 
 
 def before(baton: Baton, line: BlamedLine) -> tuple[str, ...]:
-    """The lines that stood in the place of one before its origin changed it; none where it was added."""
+    """Return the lines that stood in the place of one before its origin changed it; none where it was added."""
     one = line.origin
     if one is None:
         return ()
@@ -127,8 +127,8 @@ def before(baton: Baton, line: BlamedLine) -> tuple[str, ...]:
 
 
 def turn_around(baton: Baton, stored: Stored) -> Stored | None:
-    """The end of the turn in whose midst a checkpoint was recorded: the first one that follows, of its session and work tree,
-    whose last prompt had been said by then and whose records went on afterwards. None where that is not sure."""
+    """Return the end of the turn in which a checkpoint was recorded: the first one that follows, of its session and work tree,
+    with a last prompt from before it and records that continue after it. None where that is not sure."""
     c = stored.checkpoint
     items = baton.store.everything([c.track]).items
     place = next((n for n, one in enumerate(items) if one.id == stored.id), None)
@@ -154,7 +154,7 @@ def turn_around(baton: Baton, stored: Stored) -> Stored | None:
 
 
 def restores(baton: Baton) -> list[Stored]:
-    """The states before each restore or revert, of every work tree."""
+    """Return the states before each restore or revert, of every work tree."""
     found: list[Stored] = []
     for ref in baton.repo.objects.refs(SAFETY):
         with suppress(RecordError, NotFoundError):
@@ -165,8 +165,8 @@ def restores(baton: Baton) -> list[Stored]:
 def _parents(
     baton: Baton, moments: Sequence[Stored], names: Sequence[str], now: Oid, head: Oid | None
 ) -> tuple[dict[Oid, list[Oid]], _Held]:
-    """Whom each commit may hand lines on to, the first that has one before the others; the file has one of these names.
-    Then what the file is in each, by name.
+    """Return the commits that each commit may pass lines to, preferred ones first; the file has one of these names. Then what
+    the file is in each, by name.
 
     ``moments`` are the checkpoints and the states before restores. A checkpoint has the one before it, what was restored in its
     work tree since, the newest of every other track then, and its head. A commit has the newest checkpoint of every track
@@ -227,8 +227,9 @@ def _parents(
 
 
 def _first_alone(parents: Mapping[Oid, Sequence[Oid]], held: _Held, checkpoints: Mapping[Oid, Stored]) -> set[Oid]:
-    """The checkpoints that may hand on lines to their first parent alone until a line turns out to have come back: git compares
-    whole files with each parent. Not where the file has another name there, nor where it is the same in another parent."""
+    """Return the checkpoints that may pass lines to their first parent alone until a line turns out to have come back: git
+    compares whole files with each parent. Not where the file has another name there, nor where it is the same in another
+    parent."""
     many = {oid: [held.get(parent, {}) for parent in of] for oid, of in parents.items() if oid in checkpoints and len(of) > 1}
     return {
         oid
@@ -238,7 +239,7 @@ def _first_alone(parents: Mapping[Oid, Sequence[Oid]], held: _Held, checkpoints:
 
 
 def _came_back(baton: Baton, lines: Iterable[BlamedLine], parents: Mapping[Oid, Sequence[Oid]], held: _Held) -> set[Oid]:
-    """The checkpoints that brought a line which one of their parents holds, but not the first."""
+    """Return the checkpoints with a line that one of their parents holds, but not the first."""
     brought: dict[Oid, set[bytes]] = {}
     for line in lines:
         if isinstance(line.origin, Stored):
@@ -262,7 +263,7 @@ def _came_back(baton: Baton, lines: Iterable[BlamedLine], parents: Mapping[Oid, 
 
 
 def _among(texts: set[bytes], data: bytes) -> set[bytes]:
-    """Those of some lines that a file holds."""
+    """Return the lines of a set that a file holds."""
     if len(texts) > _FEW:
         return texts & {*data.split(b"\n")}
     framed = b"\n%b\n" % data
@@ -270,7 +271,7 @@ def _among(texts: set[bytes], data: bytes) -> set[bytes]:
 
 
 def _in_order(moments: Sequence[Stored]) -> list[Stored]:
-    """By time, and where times are equal as in their chain."""
+    """Sort by time, and where times are equal as in their chain."""
     known = {s.id: s for s in moments}
 
     def after(stored: Stored) -> int:
@@ -283,12 +284,12 @@ def _in_order(moments: Sequence[Stored]) -> list[Stored]:
 
 
 def _place(stored: Stored) -> datetime | None:
-    """The work tree that a checkpoint was taken in, by when gitbaton met it."""
+    """Return the work tree that a checkpoint was taken in, by the time that gitbaton met it."""
     return stored.checkpoint.files.worktree.created if stored.checkpoint.files else None
 
 
 def _contents(baton: Baton, commits: Sequence[Oid], path: str) -> dict[Oid, Oid]:
-    """What a path is in each of these commits, where it is a file."""
+    """Return the blob at a path in each of these commits, where it is a file."""
     git = baton.repo.git
     if "\n" in path:  # git cat-file reads a name a line
         found = ((oid, git.run("ls-tree", "-z", oid, "--", f":(literal){path}").out.split(b"\t")[0].split()) for oid in commits)
@@ -299,7 +300,7 @@ def _contents(baton: Baton, commits: Sequence[Oid], path: str) -> dict[Oid, Oid]
 
 
 def _commits(baton: Baton, heads: Iterable[Oid | None]) -> dict[Oid, list[Oid]]:
-    """The commits that came after the first of these heads, each with its parents."""
+    """Return the commits after the first of these heads, each with its parents."""
     wanted = [oid for oid in dict.fromkeys(heads) if oid]
     if not wanted:
         return {}
@@ -309,7 +310,7 @@ def _commits(baton: Baton, heads: Iterable[Oid | None]) -> dict[Oid, list[Oid]]:
 
 
 def _lines(told: bytes, checkpoints: Mapping[Oid, Stored], now: Oid) -> Iterator[BlamedLine]:
-    """The lines of ``git blame --porcelain``."""
+    """Parse the output of ``git blame --porcelain``."""
     facts: dict[Oid, dict[bytes, bytes]] = {}
     oid, then, number = "", 0, 0
     for row in told.split(b"\n"):
@@ -343,7 +344,7 @@ def _moment(seconds: str | bytes) -> datetime:
 
 
 def _unquoted(name: bytes) -> str:
-    """A path as git prints it, C-quoted where it has odd characters."""
+    """Return a path from git's C-quoted form, where it has odd characters."""
     if name.startswith(b'"'):
         import ast
 

@@ -33,8 +33,8 @@ BRANCHES = "refs/heads/"
 
 @value
 class BranchPlan:
-    """What ``apply`` would make. ``commit`` is the commit to be added to ``parent`` (None for a root commit), or None where
-    the branch is at ``parent`` itself; ``reason`` then says why. ``trees``: what must be written for it."""
+    """Plan of a branch. ``commit`` is the commit to be added to ``parent`` (None for a root commit), or None where the branch
+    is at ``parent`` itself; ``reason`` then says why. ``trees``: what must be written for it."""
 
     name: str
     checkpoint: Stored
@@ -51,7 +51,7 @@ class BranchPlan:
 
 
 def plan(baton: Baton, name: str, stored: Stored) -> BranchPlan:
-    """The branch that a checkpoint would become; writes nothing.
+    """Return the branch that a checkpoint would become; writes nothing.
 
     Raises UsageError for what git does not take as a branch's name, BatonError when the name is taken or there is nothing to
     make a branch of, RecordError when the checkpoint names objects that are not there.
@@ -95,7 +95,7 @@ def plan(baton: Baton, name: str, stored: Stored) -> BranchPlan:
 
 
 def _refuse_taken(baton: Baton, name: str) -> None:
-    """A branch of that name, one that is in its way, or one that a work tree stands on without a commit."""
+    """Refuse a name that a branch has, that one is in the way of, or that a work tree stands on without a commit."""
     ref = BRANCHES + name
     found = baton.repo.objects.refs(BRANCHES)
     if ref in found or baton.repo.git.run("symbolic-ref", "-q", ref).code == 0:
@@ -111,8 +111,8 @@ def _refuse_taken(baton: Baton, name: str) -> None:
 
 
 def _goal(baton: Baton, stored: Stored) -> tuple[Oid, list[NewObject]]:
-    """The tree of the commit, and what must be written for it: it has nothing that only stands for bytes which passed no
-    filter. Raises RecordError."""
+    """Return the tree of the commit, and the objects to write for it: it has nothing that only stands for unfiltered bytes.
+    Raises RecordError."""
     files, side = stored.checkpoint.files, beside(baton.store, stored)
     if files is None or not files.held or side is None:
         return stored.tree, []
@@ -141,7 +141,7 @@ def _without(objects: Objects, tree: Oid, paths: Collection[bytes], made: list[N
 
 
 def _commit(baton: Baton, stored: Stored, head: Oid | None, tree: Oid) -> tuple[NewObject, list[str]]:
-    """The commit of the files, and what is to be said about its author."""
+    """Return the commit of the files, and the warnings about its author."""
     found = baton.repo.objects.info(stored.tree)
     if found is None or found.kind != "tree":
         raise RecordError(f"checkpoint '{baton.short(stored.id)}' names the tree {stored.tree}, which is not here")
@@ -153,7 +153,7 @@ def _commit(baton: Baton, stored: Stored, head: Oid | None, tree: Oid) -> tuple[
 
 
 def message(oid: Oid, checkpoint: Checkpoint) -> bytes:
-    """The commit's message: the step's first line; the rest of the step, the note, and which checkpoint it was."""
+    """Return the commit's message: the step's first line, the rest of the step, the note, and the checkpoint's id."""
     lines = checkpoint.step.split("\n")
     start = next((number for number, text in enumerate(lines) if text.strip()), len(lines))
     subject = first_line(checkpoint.step) or "?"
@@ -162,13 +162,13 @@ def message(oid: Oid, checkpoint: Checkpoint) -> bytes:
 
 
 def _clean(text: str) -> str:
-    """Lines that drive no terminal, without blanks at their ends and without empty ones around them."""
+    """Return lines that drive no terminal, without blanks at their ends and without empty ones around them."""
     return "\n".join(line.rstrip() for line in plain(text, keep="\n\t").split("\n")).strip("\n")
 
 
 def apply(baton: Baton, plan: BranchPlan) -> Oid:
-    """Write the commit and create the branch; the commit that it is at. Raises BatonError when somebody else made it meanwhile:
-    it is then theirs."""
+    """Write the commit and create the branch; return the commit that it is at. Raises BatonError when the branch was made
+    meanwhile by another process."""
     baton.repo.settings()  # who writes must know the hooks to switch off
     at = plan.commit.oid if plan.commit else plan.parent
     assert at is not None

@@ -19,16 +19,16 @@ _FEW, _MANY = 16, 512  # checkpoints of which git shows the changes at once: at 
 
 
 def tree_of(baton: Baton, stored: Stored) -> Oid:
-    """The tree of a checkpoint's files. Raises BatonError when it holds none."""
+    """Return the tree of a checkpoint's files. Raises BatonError when it holds none."""
     if stored.checkpoint.files is None:
         raise BatonError(f"checkpoint '{baton.short(stored.id)}' of track {in_quotes(stored.checkpoint.track)} holds no files")
     return stored.checkpoint.files.tree
 
 
 def tree_now(baton: Baton, stored: Stored | None, folder: str) -> tuple[Oid, list[str]]:
-    """The work tree as a snapshot would hold it now, its new objects in ``folder``, and what to warn of: the paths that it
-    could not hold and that ``stored`` does not name as left out. The repository is redirected to ``folder`` afterwards.
-    Raises BatonError without a work tree."""
+    """Return the work tree as a snapshot would hold it now, its new objects in ``folder``, and the warnings: the paths that it
+    could not hold and that ``stored`` does not name as left out. The repository is redirected to ``folder`` afterwards. Raises
+    BatonError without a work tree."""
     from gitbaton.worktree.capture import capture, private_folder
 
     if baton.repo.layout.root is None:
@@ -51,8 +51,8 @@ def tree_now(baton: Baton, stored: Stored | None, folder: str) -> tuple[Oid, lis
 def changes(
     baton: Baton, items: Sequence[Stored], words: Sequence[str], paths: Sequence[str], directory: str, columns: int | None
 ) -> Iterator[bytes]:
-    """What each checkpoint changed against the one before, of a track the first against its HEAD, as the user's own ``git log``
-    shows it with options, perhaps only at pathspecs as seen from a directory; empty where it holds no files.
+    """Yield each checkpoint's changes against the one before, of a track's first against its HEAD, as the user's own ``git
+    log`` shows them with options, perhaps only at pathspecs as seen from a directory; empty where it holds no files.
 
     Raises GitError.
     """

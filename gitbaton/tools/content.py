@@ -25,9 +25,9 @@ _TAKES = "'git baton snapshot \"what is done\"' takes it in"
 
 
 def content(baton: Baton, stored: Stored, path: str, directory: str | None) -> bytes | tuple[str, ...]:
-    """What a checkpoint has at a path from the top of the work tree, or from ``directory`` where it begins with ``./`` or
-    ``../``, as git reads it: a file's bytes as a restore would write them, of a link where it leads, of a folder the names in
-    it, folders with a slash. Raises NotFoundError that says why nothing is there, and BatonError where it cannot be had."""
+    """Return the content at a path, from the top of the work tree, or from ``directory`` where it begins with ``./`` or
+    ``../``, as git reads it: a file's bytes as a restore would write them, of a link its target, of a folder its names, folders
+    with a slash. Raises NotFoundError that says why nothing is there, and BatonError where it cannot be had."""
     tree, objects = tree_of(baton, stored), baton.repo.objects
     place = _from_top(baton, path, directory)
     if not place:
@@ -56,7 +56,7 @@ def content(baton: Baton, stored: Stored, path: str, directory: str | None) -> b
 
 
 def _checked_out(baton: Baton, stored: Stored, path: str, oid: Oid) -> bytes:
-    """A blob as git wrote it into the work tree, by the attributes of then."""
+    """Return a blob as git wrote it into the work tree, by the attributes of then."""
     import tempfile
 
     repo, tree = baton.repo, tree_of(baton, stored)
@@ -77,7 +77,7 @@ def _names(baton: Baton, tree: Oid) -> tuple[str, ...]:
 
 
 def _from_top(baton: Baton, path: str, directory: str | None) -> str:
-    """A path as trees have it; nothing for the top. Raises NotFoundError for one outside of the work tree."""
+    """Return a path as trees have it; empty for the top. Raises NotFoundError for one outside of the work tree."""
     place = path.rstrip("/") if path != "/" else path
     if path.split("/")[0] in (".", ".."):
         top = baton.repo.layout.root or ""
@@ -91,7 +91,7 @@ def _from_top(baton: Baton, path: str, directory: str | None) -> str:
 
 
 def _missing(baton: Baton, stored: Stored, path: str, directory: str | None) -> NotFoundError:
-    """Why a checkpoint has no such file, and what helps."""
+    """Return the error for a path that a checkpoint does not have, with the reason and hints."""
     objects, tree, name = baton.repo.objects, stored.tree, baton.short(stored.id)
     root, here = baton.repo.layout.root or "", path_in_quotes(path)
     for place in (*parents(path), path):
@@ -130,7 +130,7 @@ def _no_folder(baton: Baton, stored: Stored, path: str) -> NotFoundError:
 
 
 def _reason(baton: Baton, stored: Stored, path: str) -> str | None:
-    """Why a snapshot left a path out; None where it does not say so."""
+    """Return the reason for which a snapshot left a path out; None where it names none."""
     files = stored.checkpoint.files
     left = {s.path: s.reason for s in files.skipped} if files else {}
     if files and files.skipped_more:
@@ -139,7 +139,7 @@ def _reason(baton: Baton, stored: Stored, path: str) -> str | None:
 
 
 def _taken_in(root: str, path: str, reason: str) -> list[str]:
-    """What makes the next snapshot take in what was left out for a reason, where something does."""
+    """Return the hints by which the next snapshot takes in what was left out for a reason."""
     if reason == "excluded":
         if names_secrets(path):
             return ["'git baton help secrets' lists what is left out by its name"]
@@ -159,7 +159,7 @@ def _taken_in(root: str, path: str, reason: str) -> list[str]:
 
 
 def _beneath(baton: Baton, stored: Stored, path: str, directory: str | None) -> str | None:
-    """The path as seen from the current directory, where that is what is meant."""
+    """Return the path as seen from the current directory, where the checkpoint has that one."""
     root = baton.repo.layout.root
     inside = os.path.relpath(os.path.realpath(directory or os.curdir), os.path.realpath(root)) if root else "."
     if inside.split("/")[0] in (".", ".."):
@@ -169,7 +169,7 @@ def _beneath(baton: Baton, stored: Stored, path: str, directory: str | None) -> 
 
 
 def _elsewhere(baton: Baton, stored: Stored, path: str) -> Oid | None:
-    """The nearest checkpoint of the chain that has a path: the newest below, else the oldest above."""
+    """Return the nearest checkpoint of the chain that has a path: the newest below, else the oldest above."""
     git, c, words = baton.repo.git, stored.checkpoint, ("rev-list", "--first-parent")
     spec = ("--", f":(top,literal){path}")
     gone = git.run(*words, "--max-count=1", stored.commit, *spec).out.decode("ascii").split()

@@ -20,8 +20,8 @@ from gitbaton.values import value
 
 @value
 class ConversationPlan:
-    """A session file that would be written. ``command`` resumes it, when given in ``directory``; ``call`` is a tool that
-    was called last and had not answered; ``left_out``: how many lines could not be taken along."""
+    """Plan of a session file. ``command`` resumes it, when given in ``directory``; ``call`` is a tool that was called last and
+    had not answered; ``left_out``: how many lines could not be taken along."""
 
     target: Stored
     agent: str
@@ -34,20 +34,20 @@ class ConversationPlan:
     left_out: int
 
     def line(self, here: str) -> str:
-        """The command line that resumes it, from the directory ``here``."""
+        """Return the command line that resumes it, from the directory ``here``."""
         same = os.path.realpath(here) == os.path.realpath(self.directory)
         return self.command if same else f"cd {in_shell(self.directory)} && {self.command}"
 
 
 def new_id() -> str:
-    """A random id (UUID 4) for a session."""
+    """Return a random id (UUID 4) for a session."""
     from uuid import uuid4
 
     return str(uuid4())
 
 
 def plan(baton: Baton, target: Stored, env: Mapping[str, str], session: str, *, foreign: bool = False) -> ConversationPlan:
-    """What would be written to bring a checkpoint's conversation back as the session of a new id. Writes nothing.
+    """Return the session file that would bring a checkpoint's conversation back under a new id; writes nothing. Writes nothing.
 
     That is what the client's own file holds, secrets and all, where it still does, for it stays there; else what is stored.
     Raises NoAnswerError where its client cannot resume what is written for it, BatonError where there is no conversation, or

@@ -39,14 +39,14 @@ class HtmlPage:
 
 
 def _brought(stored: Stored, target: Stored) -> str:
-    """What a restore or a revert brought back, in words."""
+    """Describe the checkpoint that a restore or a revert brought back."""
     if stored.checkpoint.restore is not None and stored.checkpoint.restore.op == "revert":
         return first_line(stored.checkpoint.step).removeprefix("before ").replace("revert of", "reverted", 1)
     return f"restored {target.id[:10]}: {first_line(title(target)[0])}"
 
 
 def page(baton: Baton, items: Sequence[Stored], name: str) -> HtmlPage:
-    """The page of checkpoints; ``name`` is the repository's. Their words are redacted. Raises ScanError, GitError."""
+    """Return the page of checkpoints; ``name`` is the repository's. Their words are redacted. Raises ScanError, GitError."""
     redact = scanner(baton)
     name = redact.text(name)
     shown = sorted((_clean(s, redact) for s in items), key=lambda s: s.checkpoint.created, reverse=True)
@@ -74,14 +74,14 @@ def page(baton: Baton, items: Sequence[Stored], name: str) -> HtmlPage:
 
 
 def _clean(stored: Stored, redact: Redactor) -> Stored:
-    """A checkpoint without secrets in its words and names, also where baton.redact is off: a page is given away."""
+    """Return a checkpoint without secrets in its words and names, also where baton.redact is off: a page is given away."""
     c = redact.checkpoint(stored.checkpoint)
     branch = None if c.branch is None else redact.text(c.branch)
     return replace(stored, checkpoint=replace(c, track=redact.text(c.track), branch=branch))
 
 
 class _PageChanges:
-    """What each checkpoint changed against the one before it, of a track's first one against its HEAD."""
+    """Changes of each checkpoint against the one before it, of a track's first one against its HEAD."""
 
     def __init__(self, baton: Baton, shown: Sequence[Stored], redactor: Redactor) -> None:
         self.baton, self.left_out, self.redactor = baton, 0, redactor

@@ -50,7 +50,7 @@ class OldRecord:
 
 @value
 class Folder:
-    """What an older folder holds, and the track that it calls current; none where git tracks the file that says so."""
+    """Content of an older folder, and the track that it calls current; none where git tracks the file that says so."""
 
     records: tuple[OldRecord, ...]
     current: str | None
@@ -58,7 +58,7 @@ class Folder:
 
 @value
 class Imported:
-    """What an import did: new checkpoints by track, the track that became current (None when none did), warnings."""
+    """Result of an import: new checkpoints by track, the track that became current (None when none did), warnings."""
 
     added: tuple[tuple[str, int], ...]
     current: str | None
@@ -66,7 +66,7 @@ class Imported:
 
 
 def read_folder(folder: str) -> Folder:
-    """The records of LATEST.json and context_checkpoint_*.json.
+    """Return the records of LATEST.json and context_checkpoint_*.json.
 
     Raises UsageError for a folder that holds none, RecordError that names the first file which cannot be understood.
     """
@@ -99,7 +99,7 @@ def _history_record(folder: str, name: str) -> OldRecord:
 
 
 def _named(name: str) -> tuple[datetime | None, str | None]:
-    """The time and label that a file's name gives: the time is as long as it can be."""
+    """Return the time and label that a file's name gives: the time is as long as it can be."""
     match = HISTORY.match(name)
     parts = match["stem"].split("_") if match else []
     for count in range(min(len(parts), 3), 0, -1):
@@ -133,7 +133,7 @@ def _latest_records(path: str) -> tuple[str | None, list[OldRecord]]:
 
 
 def _load(path: str, limit: int) -> tuple[dict[str, Any], datetime]:
-    """The JSON object of a file that is neither a link nor a device, and when it was written."""
+    """Return the JSON object of a file that is neither a link nor a device, and its time."""
     try:
         with open(path, "rb", opener=lambda name, _: open_regular(name)) as file:
             state = os.fstat(file.fileno())
@@ -189,7 +189,8 @@ def import_folder(baton: Baton, folder: str) -> Imported:
 
 
 def _checkpoints(baton: Baton, records: Iterable[OldRecord]) -> dict[str, list[tuple[Checkpoint, OldRecord]]]:
-    """The records as checkpoints by track, heads looked up, secrets redacted, each held against what may be stored."""
+    """Return the records as checkpoints by track, heads looked up, secrets redacted, each checked against the limits of a
+    record."""
     records = list(records)
     heads = _commits(baton, {record.old.head.lower() for record in records})
     result: dict[str, list[tuple[Checkpoint, OldRecord]]] = {}
@@ -210,7 +211,7 @@ def _checkpoints(baton: Baton, records: Iterable[OldRecord]) -> dict[str, list[t
 
 
 def _commits(baton: Baton, heads: Collection[str]) -> dict[str, Oid]:
-    """The commits that whole or abbreviated ids name; one that is unknown or ambiguous is left out."""
+    """Return the commits that whole or abbreviated ids name; one that is unknown or ambiguous is left out."""
     asked = sorted(head for head in heads if _PREFIX.match(head))
     lines = "".join(f"{head}^{{commit}}\n" for head in asked).encode()
     raw = baton.repo.git.out("cat-file", "--batch-check", "--buffer", stdin=lines) if asked else b""
@@ -224,7 +225,7 @@ def _commits(baton: Baton, heads: Collection[str]) -> dict[str, Oid]:
 
 
 class _Import:
-    """What an import comes to, track by track; nothing is written before ``apply``. Called with the lock held."""
+    """Import in the making, track by track; nothing is written before ``apply``. Called with the lock held."""
 
     def __init__(self, baton: Baton) -> None:
         self.baton, self.store, self.algorithm = baton, baton.store, baton.repo.layout.algorithm
@@ -289,7 +290,8 @@ class _Import:
 
 
 def history_files(stored: Stored, taken: Collection[str] = ()) -> tuple[tuple[str, bytes], ...]:
-    """The two files of one exported checkpoint: their names, told apart from those ``taken`` (in lower case), and bytes."""
+    """Return the two files of one exported checkpoint: their names, told apart from those ``taken`` (in lower case), and
+    bytes."""
     c = stored.checkpoint
     moment = re.sub("[-:.]", "", timestamp(c.created))
     stem = f"{EXPORTED}{moment}_{_slug(c.label) if c.label else stored.id[:10]}"
@@ -301,7 +303,7 @@ def history_files(stored: Stored, taken: Collection[str] = ()) -> tuple[tuple[st
 
 
 def _slug(label: str) -> str:
-    """A label as a part of a file's name, encoded as a track's name is and cut at a character."""
+    """Encode a label as a part of a file's name, as a track's name is, cut at a character."""
     result = ""
     for char in label:
         coded = char if char in _PLAIN else "".join(f"%{b:02X}" for b in char.encode("utf-8", "surrogatepass"))

@@ -34,7 +34,7 @@ Pair = tuple[Oid, Oid]
 
 @value
 class Changes:
-    """How two trees differ: files, and the lines of text added and removed; a binary file has no lines."""
+    """Difference of two trees: files, and the lines of text added and removed; a binary file has no lines."""
 
     files: int
     added: int
@@ -46,7 +46,7 @@ class RewindRow:
     """A checkpoint in the list: ``number`` counts from the newest, which is 1.
 
     ``changes`` since the checkpoint before, of the first one since its HEAD; None where it holds no files, or git could not
-    count. ``agent``: whose conversation it knows a position of; None where it knows of none.
+    count. ``agent``: the client of the conversation that it has a position in; None without one.
     """
 
     number: int
@@ -67,8 +67,8 @@ class RewindPage:
 
 @value
 class RewindOutcome:
-    """What came of carrying out: ``restored`` is None where the plan would now be another one, and nothing was changed; then
-    ``order`` is what to plan anew. ``said``: what should be told."""
+    """Result of carrying out a plan: ``restored`` is None where the plan would now be another one, and nothing was changed;
+    then ``order`` is the one to plan anew. ``said``: messages to print."""
 
     restored: Restored | None
     order: Order
@@ -76,7 +76,8 @@ class RewindOutcome:
 
 
 def page(baton: Baton, track: str, start: Oid, size: int, first: int = 1) -> RewindPage:
-    """At most ``size`` links of a track's chain from the commit ``start`` on, numbered from ``first``. Raises BatonError."""
+    """Return at most ``size`` links of a track's chain from the commit ``start`` on, numbered from ``first``. Raises
+    BatonError."""
     store = baton.store
     oids = store.objects.first_parents(start, size + 1)
     links = [oid for oid in oids if oid != store.root]
@@ -99,7 +100,7 @@ def page(baton: Baton, track: str, start: Oid, size: int, first: int = 1) -> Rew
 
 
 def _before(baton: Baton, stored: Stored, link: Object | None) -> Oid | None:
-    """The tree that a checkpoint is counted against, as when it was recorded; None where it cannot be read."""
+    """Return the tree that a checkpoint is counted against, as when it was recorded; None where it cannot be read."""
     if link is None:
         return baton.store.base_tree(stored.checkpoint.head)
     if link.kind != "commit" or link.data is None:
@@ -116,7 +117,7 @@ def _agent(stored: Stored) -> str | None:
 
 
 def _counted(baton: Baton, pairs: Collection[Pair]) -> dict[Pair, Changes]:
-    """The changes between pairs of trees, by one git process; without those that it could not count in its time."""
+    """Count the changes between pairs of trees, by one git process; without those that it could not count in its time."""
     counted = {pair: Changes(files=0, added=0, removed=0) for pair in pairs if pair[0] == pair[1]}
     differing = sorted(set(pairs).difference(counted))
     if not differing:
@@ -135,7 +136,7 @@ def _counted(baton: Baton, pairs: Collection[Pair]) -> dict[Pair, Changes]:
 
 
 def _groups(raw: bytes) -> dict[Pair, Changes]:
-    """What ``diff-tree --stdin -z --numstat`` says: a line of two ids, then a record for each path."""
+    """Parse the output of ``diff-tree --stdin -z --numstat``: a line of two ids, then a record for each path."""
     found: dict[Pair, Changes] = {}
     pair: Pair = ("", "")
     for match in _RECORD.finditer(raw):
@@ -151,7 +152,7 @@ def _groups(raw: bytes) -> dict[Pair, Changes]:
 
 
 def newer(baton: Baton, stored: Stored) -> int | None:
-    """How many checkpoints its track's chain has above one; None where it is in no track's chain."""
+    """Return how many checkpoints its track's chain has above one; None where it is in no track's chain."""
     tip = baton.store.objects.info(chain_ref(stored.checkpoint.track))
     if tip is None or tip.kind != "commit":
         return None
@@ -161,7 +162,7 @@ def newer(baton: Baton, stored: Stored) -> int | None:
 
 @contextmanager
 def _aside(baton: Baton) -> Iterator[tuple[Baton, str]]:
-    """The repository opened once more, and a folder for what it writes, which goes with it."""
+    """Open the repository once more, with a folder for what it writes, which goes with it."""
     from tempfile import TemporaryDirectory
 
     place = baton.latest
@@ -172,8 +173,8 @@ def _aside(baton: Baton) -> Iterator[tuple[Baton, str]]:
 
 
 def preview(baton: Baton, order: Order, op: Op = "restore") -> RestorePlan:
-    """The plan of a restore, revert, undo or redo, to be shown: it leaves nothing behind and cannot be carried out. Raises
-    BatonError."""
+    """Return the plan of a restore, revert, undo or redo, to be shown: it leaves nothing behind and cannot be carried out.
+    Raises BatonError."""
     with _aside(baton) as (copy, folder):
         copy.redirect(folder)
         with open_plan(copy, op, order) as plan:
@@ -181,14 +182,14 @@ def preview(baton: Baton, order: Order, op: Op = "restore") -> RestorePlan:
 
 
 def document(plan: RestorePlan, safety: Stored | None, said: Sequence[str]) -> dict[str, Json]:
-    """The JSON of a plan, or of what was done: ``safety`` is the state before it; ``said`` are the warnings."""
+    """Return the JSON of a plan, or of what was done: ``safety`` is the state before it; ``said`` are the warnings."""
     paths = [{"path": path_document(s.path), "action": s.action, "reason": s.reason} for s in plan.steps]
     head: dict[str, Json] = {"op": plan.op, "what": plan.what, "plan": plan.digest, "target": plan.target.id}
     return {**head, "safety": safety.id if safety else None, "paths": paths, "index": plan.index, "warnings": list(said)}
 
 
 def counts(plan: RestorePlan) -> str:
-    """What a plan does, in words: to how many paths, or why to none."""
+    """Describe a plan in words: how many paths by action, or why none."""
     actions = [step.action for step in plan.steps]
     found = ", ".join(f"{actions.count(action)} {action}" for action in URGENT if action in actions)
     if found or plan.op not in ("restore", "revert"):
@@ -197,19 +198,20 @@ def counts(plan: RestorePlan) -> str:
 
 
 def going(baton: Baton, track: str) -> UnderWay | None:
-    """The open turn of a track that a bare revert takes back here; None where there is none."""
+    """Return the open turn of a track that a bare revert takes back here; None where there is none."""
     with suppress(BatonError):
         return baton.under_way(track) if baton.tip().checkpoint.track == track else None
     return None
 
 
 def of_turn(order: Order, stored: Stored | None) -> Order:
-    """The order to take back the turn that a checkpoint belongs to, or the open one, where ``order`` is that of a restore."""
+    """Return the order to take back the turn that a checkpoint belongs to, or the open one, where ``order`` is that of a
+    restore."""
     return Order(checkpoint=stored.id if stored else "", foreign=order.foreign, left=order.left)
 
 
 def turn_back(baton: Baton, order: Order) -> tuple[RestorePlan | None, str]:
-    """The plan of a revert; None where there is none, with why, which is empty where a checkpoint is of no turn."""
+    """Return the plan of a revert; None where there is none, with why, which is empty where a checkpoint is of no turn."""
     try:
         return preview(baton, order, "revert"), ""
     except NotFoundError:
@@ -219,7 +221,7 @@ def turn_back(baton: Baton, order: Order) -> tuple[RestorePlan | None, str]:
 
 
 def since(baton: Baton, stored: Stored) -> tuple[bytes, list[str]]:
-    """What changed in the files since a checkpoint, as a patch, and what to warn of; it leaves nothing behind. Raises
+    """Return the changes in the files since a checkpoint, as a patch, and the warnings; it leaves nothing behind. Raises
     BatonError."""
     with _aside(baton) as (copy, folder):
         then = tree_of(copy, stored)
@@ -228,13 +230,13 @@ def since(baton: Baton, stored: Stored) -> tuple[bytes, list[str]]:
 
 
 def within(baton: Baton, stored: Stored) -> bytes:
-    """What a checkpoint changed against the one before, as a patch; empty where it holds no files. Raises GitError."""
+    """Return the changes of a checkpoint against the one before, as a patch; empty where it holds no files. Raises GitError."""
     return next(changes(baton, [stored], _PATCH, [], baton.repo.layout.git_dir, None))
 
 
 def carry_out(baton: Baton, order: Order, shown: RestorePlan) -> RewindOutcome:
-    """Restore, revert, undo or redo, if that is still what was shown: the same paths of the same checkpoint, in the same state.
-    Raises BatonError."""
+    """Restore, revert, undo or redo, if the plan is still the shown one: the same paths of the same checkpoint, in the same
+    state. Raises BatonError."""
     said = recover(baton)
     try:
         with open_plan(baton, shown.op, order, alone(baton.repo)) as plan:

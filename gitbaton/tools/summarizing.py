@@ -41,8 +41,8 @@ class SummaryPart:
 
 
 def part(baton: Baton, name: str | None, track: str | None, since: datetime | None = None) -> SummaryPart:
-    """What ``TRACK``, ``CHECKPOINT`` or ``A..B`` means: a track from its first checkpoint on, or what came after A until B;
-    with ``since`` only what is not older. Raises NotFoundError where nothing did."""
+    """Return the checkpoints that ``TRACK``, ``CHECKPOINT`` or ``A..B`` means: a track from its first checkpoint on, or what
+    came after A until B; with ``since`` only what is not older. Raises NotFoundError where nothing did."""
     ends = parted(name or "", "..")
     first, last = ends or ("", "")
     end = baton.lead(last or None, track) if ends else baton.lead(name, track)
@@ -62,7 +62,8 @@ def part(baton: Baton, name: str | None, track: str | None, since: datetime | No
 
 
 def _head(baton: Baton, end: Stored) -> Oid | None:
-    """The commit that a checkpoint stands on, or HEAD where its branch has gone on from there and no other one came after."""
+    """Return the commit that a checkpoint stands on, or HEAD where its branch has gone on from there and no other one came
+    after."""
     c, now = end.checkpoint, baton.repo.objects.head()
     if c.head is None or now.oid is None or now.branch != c.branch or baton.tip(c.track).id != end.id:
         return c.head
@@ -70,7 +71,7 @@ def _head(baton: Baton, end: Stored) -> Oid | None:
 
 
 def taken_back(baton: Baton, items: Sequence[Stored]) -> frozenset[Oid]:
-    """The checkpoints of a track of whose changes a restore, which was not undone, left nothing."""
+    """Return the checkpoints of a track with changes that a restore, which was not undone, took back whole."""
     track = items[0].checkpoint.track
     known = {s.id: s for s in items}
     before = dict(zip((s.id for s in items[1:]), items, strict=False))
@@ -102,7 +103,7 @@ def taken_back(baton: Baton, items: Sequence[Stored]) -> frozenset[Oid]:
 
 
 def _reverted(baton: Baton, items: Sequence[Stored], before: Mapping[Oid, Stored], steps: Sequence[Stored]) -> set[Oid]:
-    """The checkpoints all of whose changes some reverts, which were not undone, took back."""
+    """Return the checkpoints with changes that some reverts, which were not undone, took back whole."""
     found = set[Oid]()
     for step in steps:
         with suppress(BatonError):
@@ -120,7 +121,7 @@ def _reverted(baton: Baton, items: Sequence[Stored], before: Mapping[Oid, Stored
 
 
 def summary(baton: Baton, given: SummaryPart, home: str) -> list[str]:
-    """The lines of the summary; secrets are replaced, and so are the paths of this machine. Raises ScanError."""
+    """Return the lines of the summary; secrets are replaced, and so are the paths of this machine. Raises ScanError."""
     redact, away = scanner(baton), taken_back(baton, baton.store.below(given.items[-1]).items[::-1])
     items = tuple(s for s in given.items if s.id not in away) or given.items
     last = items[-1]
@@ -156,19 +157,19 @@ def summary(baton: Baton, given: SummaryPart, home: str) -> list[str]:
 
 
 def markdown(text: str) -> str:
-    """A text that Markdown shows as it is: nothing becomes markup or a link, mentions somebody or closes an issue."""
+    """Escape a text so that Markdown shows it as it is: no markup, no link, no mention, no reference that closes an issue."""
     cut = _LINK.sub("\\g<0>\0", text)
     escaped = _SPECIAL.sub(lambda found: f"{found[0]}\\" if found[0].isdigit() else f"\\{found[0]}", cut)
     return escaped.replace("\0", "<!-- -->")  # which no reader sees, and no address holds
 
 
 def _origin(stored: Stored) -> str:
-    """What is said behind words that came from elsewhere."""
+    """Return the mark behind words that came from elsewhere."""
     return " (foreign)" if stored.foreign_words else ""
 
 
 def _done(items: Sequence[Stored], text: Callable[[str], str]) -> Iterator[str]:
-    """A line for each step that somebody wrote, and for each turn that changed a file."""
+    """Yield a line for each written step, and for each turn that changed a file."""
     for stored in items:
         c = stored.checkpoint
         foreign = _origin(stored)
@@ -181,7 +182,7 @@ def _done(items: Sequence[Stored], text: Callable[[str], str]) -> Iterator[str]:
 
 
 def _tests(baton: Baton, last: Stored, text: Callable[[str], str]) -> Iterator[str]:
-    """How each test command ended when it was last seen, and whether files changed since."""
+    """Yield the newest result of each test command, and whether files changed since."""
     seen = last.checkpoint.observed
     for run, later in zip(seen.tests if seen else (), tests_then(baton.store, last), strict=True):
         changed = since_run(run, later)
@@ -191,7 +192,7 @@ def _tests(baton: Baton, last: Stored, text: Callable[[str], str]) -> Iterator[s
 
 
 def _commits(baton: Baton, given: SummaryPart, text: Callable[[str], str]) -> Iterator[str]:
-    """The commits of the branch that the checkpoints stand on, since they began; the oldest first."""
+    """Yield the commits of the branch that the checkpoints stand on, since they began; the oldest first."""
     if given.head is None or given.head == given.base:
         return
     range_ = [given.head, *([f"^{given.base}"] if given.base else [])]
@@ -204,7 +205,7 @@ def _commits(baton: Baton, given: SummaryPart, text: Callable[[str], str]) -> It
 
 
 def _files(baton: Baton, begin: Oid, last: Stored, text: Callable[[str], str]) -> Iterator[str]:
-    """The files that differ between the two ends, with the lines that came and went."""
+    """Yield the files that differ between the two ends, with the lines that came and went."""
     if last.checkpoint.files is None:
         return
     told = zsplit(baton.repo.git.out("diff-tree", "-r", "-z", "--numstat", "--no-renames", begin, last.tree))
@@ -217,7 +218,7 @@ def _files(baton: Baton, begin: Oid, last: Stored, text: Callable[[str], str]) -
 
 
 def _open(last: Stored, text: Callable[[str], str]) -> Iterator[str]:
-    """What is left of the agents' plans, and what was to come next."""
+    """Yield the open items of the agents' plans, and the next command."""
     c = last.checkpoint
     for plan in current_plans(c.observed) if c.observed else ():
         yield from (f"- [ ] {text(item.text)}" for item in plan.items if item.state in ("doing", "open"))

@@ -31,7 +31,7 @@ _TOLD = 10  # paths that are named
 
 @value
 class WorktreePlan:
-    """Which checkpoint goes where; ``head`` is the commit that HEAD will be detached at."""
+    """Plan of a linked work tree; ``head`` is the commit that HEAD will be detached at."""
 
     stored: Stored
     files: FileState
@@ -41,7 +41,8 @@ class WorktreePlan:
 
 
 def plan(baton: Baton, stored: Stored, directory: str) -> WorktreePlan:
-    """The linked work tree that a checkpoint would get. Raises BatonError: one without files, a directory that is in use."""
+    """Return the linked work tree that a checkpoint would get. Raises BatonError: one without files, a directory that is in
+    use."""
     if not directory:
         raise UsageError("the directory's name is empty")
     files = stored.checkpoint.files
@@ -86,13 +87,14 @@ def apply(baton: Baton, plan: WorktreePlan) -> None:
 
 
 def _allowed(repo: Repo) -> int:
-    """What of permissions the top of a work tree has that shows the same files; all where there is none."""
+    """Return the permissions that the top of a work tree with the same files has; all where there is none."""
     root = repo.layout.root
     return stat.S_IMODE(os.stat(root).st_mode) | 0o7000 if root is not None else 0o7777
 
 
 def _fill(baton: Baton, repo: Repo, plan: WorktreePlan) -> None:
-    """Files first, then what no filter gives back and their permissions, then the index, which knows them by their times."""
+    """Write files first, then what no filter gives back and their permissions, then the index, which knows them by their
+    times."""
     store = baton.store
     empty = new_object(repo.layout.algorithm, "tree", b"")
     repo.objects.write([empty])
