@@ -566,11 +566,13 @@ class Baton:
             rules = replace(rules, include=frozenset(path for paths in wanted.values() for path in paths))
         with private_folder(self.repo) as folder:
             if request.going is not None:
-                from gitbaton.worktree.untracked import going
+                from gitbaton.worktree.untracked import divide_ignored
 
                 rules = replace(
                     rules,
-                    going=going(self.repo, folder, rules, request.going, request.going_names, self.settings.guard_ignored),
+                    going=divide_ignored(
+                        self.repo, folder, rules, request.going, request.going_names, self.settings.guard_ignored
+                    ),
                 )
             captured, index, facts = capture_with_index(self.repo, folder, rules, kept, fresh=fresh)
             captured = with_raw(captured, index, facts, self._converted(tip, head, captured, folder))

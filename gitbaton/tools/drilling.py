@@ -18,7 +18,7 @@ from gitbaton.render import stored_document
 from gitbaton.store import CHAINS, CURRENT, NOTES, TIPS, tip_ref
 from gitbaton.system.process import Result
 from gitbaton.values import value
-from gitbaton.worktree.scratch import ScratchClone, look, scratch_copy
+from gitbaton.worktree.scratch import ScratchClone, fingerprint, scratch_copy
 
 FOLDER = "gitbaton-drill"
 STEPS: dict[str, tuple[str, ...]] = {  # each with the states that it starts from
@@ -87,7 +87,7 @@ def drill(baton: Baton) -> Iterator[DrillStep]:
 
     A step that fails is a value, too, and does not end the drill.
     """
-    stored, before, began = chosen(baton), look(baton.repo), time.monotonic()
+    stored, before, began = chosen(baton), fingerprint(baton.repo), time.monotonic()
     try:
         with copied(baton, stored) as copy:
             count = len(baton.store.chains()[0])
@@ -96,7 +96,7 @@ def drill(baton: Baton) -> Iterator[DrillStep]:
             yield from map(Drill(copy, stored).step, STEPS)
     except (BatonError, OSError) as error:
         yield _step("copy", False, str(error), began)
-    began, now = time.monotonic(), look(baton.repo)
+    began, now = time.monotonic(), fingerprint(baton.repo)
     moved = [name for name, was in before.items() if now[name] != was]
     text = f"changed meanwhile: {', '.join(moved)}" if moved else "HEAD, refs, index and status of this repository are the same"
     yield _step("untouched", not moved, text, began)

@@ -219,7 +219,7 @@ def _captured(index: PrivateIndex, facts: IndexFacts, intake: _Intake) -> Captur
     tree = _tree(index, facts, skipped) if moved or facts.stages else facts.tree
     kept = keep(index, tree, intake.examined()) | intake.kept if moved else KeptBytes()
     if doubt:
-        facts, more = without(index, facts, doubt)
+        facts, more = with_stand_ins(index, facts, doubt)
         kept = replace(kept, staged=tuple(more))
     modes, links = survey(index, intake.root, intake.touched()), real_links(index, intake.root)
     skipped += inside_gitlinks(index, facts, intake.root, changed=bool(intake.changes))
@@ -673,7 +673,7 @@ def _holds(objects: Objects, tree: Oid | None, path: str, oid: Oid) -> bool:
     return entry is not None and entry.oid == oid
 
 
-def without(
+def with_stand_ins(
     index: PrivateIndex, facts: IndexFacts, found: Mapping[str, Doubtful]
 ) -> tuple[IndexFacts, list[tuple[str, str, Oid]]]:
     """Return the facts of the index with stand-ins for these files, and the stand-ins: path, mode and blob. The bytes are

@@ -88,7 +88,7 @@ class Lane:
 
     def commit(self) -> Oid | None:
         """Return the commit that was made in the lane since ``sync`` and is on no branch. Raises GitError."""
-        return self._own.left()
+        return self._own.new_commit()
 
     @property
     def gone(self) -> bool:
@@ -275,7 +275,7 @@ class Registration:
         """Whether HEAD is detached where ``follow`` put it."""
         return self._at is not None and detached(self.git_dir) == self._at
 
-    def left(self) -> Oid | None:
+    def new_commit(self) -> Oid | None:
         """Return the commit that HEAD has come to since ``follow``, if no branch, tag or HEAD of the user's has it."""
         if self._stays():
             return None

@@ -19,13 +19,13 @@ _LOOKING = frozenset(("blame", "cat-file", "daemon", "diff", "fsmonitor--daemon"
 _UNITS = ((86400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
 
 
-def words(path: str) -> tuple[str, str]:
+def describe(path: str) -> tuple[str, str]:
     """Return what to say of a lock that does not go away, and the hint; git's own words, with its age and the process that
     holds it."""
-    return _told(path, holder(path))
+    return _described(path, holder(path))
 
 
-def _told(path: str, found: str | None) -> tuple[str, str]:
+def _described(path: str, found: str | None) -> tuple[str, str]:
     old = _age(path)
     if found:
         return f"{in_quotes(path)} is held by {found}", "wait until that process has ended"
@@ -51,7 +51,7 @@ def stale(repo: Repo, older: float) -> Iterator[tuple[str, str, str]]:
         except OSError:
             continue
         if old and not (found := holder(path)):
-            yield path, *_told(path, found)
+            yield path, *_described(path, found)
 
 
 def holder(path: str) -> str | None:
@@ -86,7 +86,7 @@ def holder(path: str) -> str | None:
             return _process(pid, command)
         try:
             opened = {os.readlink(f"/proc/{pid}/fd/{name}") for name in os.listdir(f"/proc/{pid}/fd")}
-            here = git and _together(os.readlink(f"/proc/{pid}/cwd"), os.path.dirname(real))
+            here = git and _works_at(os.readlink(f"/proc/{pid}/cwd"), os.path.dirname(real))
         except PermissionError:
             doubt = doubt or git
             continue
@@ -122,7 +122,7 @@ def _marked(path: str) -> int | None:
     return int(number[0]) if number and number[0].isdecimal() else None
 
 
-def _together(directory: str, git_dir: str) -> bool:
+def _works_at(directory: str, git_dir: str) -> bool:
     """Whether a process in a directory may be at work in the repository with its files in ``git_dir``."""
     at = git_dir.partition("/.git/")[0].removesuffix("/.git")
     return os.path.join(directory, "").startswith((os.path.join(at, ""), os.path.join(git_dir, "")))

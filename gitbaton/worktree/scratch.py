@@ -111,7 +111,7 @@ run()
 """
 
 
-def look(repo: Repo) -> dict[str, object]:
+def fingerprint(repo: Repo) -> dict[str, object]:
     """Return what of the user's repository must be the same afterwards: its head, refs, index and status now."""
     try:
         with open(repo.layout.index, "rb") as file:

@@ -110,7 +110,7 @@ def asked_for(repo: Repo, directory: str | None, specs: Sequence[str]) -> dict[s
     return found
 
 
-def going(
+def divide_ignored(
     repo: Repo, folder: str, rules: CaptureRules, paths: Sequence[str], names: Sequence[str], most: int
 ) -> tuple[list[str], list[Skipped]]:
     """Divide the ignored files at and below paths into those to hold and those to name: each file and each folder of which all
