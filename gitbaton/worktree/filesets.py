@@ -18,7 +18,18 @@ from gitbaton.git.repo import Repo, put
 from gitbaton.model import Oid
 from gitbaton.system.files import Signature, read_regular, settled, signature
 from gitbaton.values import cast
-from gitbaton.worktree.filetrees import LARGE, LINK, FileEntry, FileReader, FileSet, ObjectStore, is_safe, parents, read_tree
+from gitbaton.worktree.filetrees import (
+    LARGE,
+    LINK,
+    FileEntry,
+    FileReader,
+    FileSet,
+    ObjectStore,
+    is_safe,
+    names_in,
+    parents,
+    read_tree,
+)
 from gitbaton.worktree.gate import Gate
 from gitbaton.worktree.globs import below, matcher, quote, roots
 from gitbaton.worktree.swap import leads_outside, swap
@@ -212,7 +223,7 @@ class Files:
         while path := path.rpartition("/")[0]:
             full = os.path.join(self.root, path)
             if os.path.isdir(full):
-                return set() if _listed(full) else {path}
+                return set() if names_in(full) else {path}
         return set()
 
     def _is_solid(self, path: str) -> bool:
@@ -222,7 +233,7 @@ class Files:
             return False
         at = self.root
         for number, part in enumerate(parts, 1):
-            if self._folded and part not in _listed(at):
+            if self._folded and part not in names_in(at):
                 return False
             at = os.path.join(at, part)
             if os.path.islink(at) and (number < len(parts) or os.path.isdir(at)):
@@ -280,13 +291,6 @@ def folder_modes(root: str, folders: Iterable[str]) -> dict[str, int]:
             if stat.S_ISDIR(mode):
                 found[folder] = mode & 0o2777
     return found
-
-
-def _listed(folder: str) -> list[str]:
-    try:
-        return os.listdir(folder)
-    except OSError:
-        return []
 
 
 def unmatched(globs: Sequence[str], paths: Iterable[str]) -> tuple[str, ...]:

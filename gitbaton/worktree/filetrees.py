@@ -344,7 +344,7 @@ class ObjectStore:
         for oid in oids:
             names = folders.get(oid[:2])
             if names is None:
-                names = folders[oid[:2]] = _names(os.path.join(self.folder, oid[:2]))
+                names = folders[oid[:2]] = names_in(os.path.join(self.folder, oid[:2]))
             if oid[2:] not in names or (oid not in self._fresh and not self._renew(oid)):
                 rest.add(oid)
         return rest
@@ -379,7 +379,8 @@ class ObjectStore:
         return self.repo.writing(self.repo.git).blob(fd)
 
 
-def _names(folder: str) -> set[str]:
+def names_in(folder: str) -> set[str]:
+    """Return the names in a folder; none where it cannot be listed."""
     try:
         return set(os.listdir(folder))
     except OSError:

@@ -17,6 +17,7 @@ from gitbaton.system.files import remove, remove_folder, write_atomic
 from gitbaton.system.groups import ChildProcess
 from gitbaton.worktree.crashmarker import Marker
 from gitbaton.worktree.dirsync import Tree
+from gitbaton.worktree.untracked import text_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -130,7 +131,8 @@ class Lane:
         if known is not None and known.source == source:
             known.point()
             return True
-        common = os.path.realpath(os.path.join(source, _first_line(os.path.join(source, "commondir")) or "."))
+        shared = os.fsdecode(text_of(os.path.join(source, "commondir")) or b".").rstrip("\r\n")
+        common = os.path.realpath(os.path.join(source, shared))
         name = f"{self._name}-{os.urandom(4).hex()}"
         made = Registration(self._repo.git, source, common, name, os.path.join(self.path, path))
         self._register(made)
@@ -149,14 +151,6 @@ class Lane:
         git = Git(self.path, env, config=self._repo.git.config)
         result = git.run("check-ignore", "-z", "--stdin", stdin=b"".join(os.fsencode(p) + b"\0" for p in paths))
         return set(zsplit(result.out)) if result.code == 0 else set()
-
-
-def _first_line(path: str) -> str:
-    try:
-        with open(path, "rb") as file:
-            return os.fsdecode(file.readline(8192)).rstrip("\r\n")
-    except OSError:
-        return ""
 
 
 def _beside(repo: Repo, root: str) -> str:
