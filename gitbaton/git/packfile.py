@@ -1,5 +1,4 @@
-"""Pack of whole objects: a stream that git takes in; a pack of a moment with its index, from which git makes another; or, of
-what is large, a pack that stays."""
+"""Packs of whole objects: a stream for git to index; and files with their index, of which git makes another, or that stay."""
 
 from __future__ import annotations
 
@@ -15,10 +14,10 @@ Id = bytes
 """An object id as its 20 or 32 bytes."""
 New = tuple[Kind, Id, bytes]
 """A new object: its kind, id and bytes."""
+Encode = Callable[[bytes], Iterable[bytes | memoryview]]
 
 _NUMBER = {"commit": 1, "tree": 2, "blob": 3, "tag": 4}
-_AT_ONCE = 48  # objects between two pauses
-_MOST = 2 << 30  # bytes in one pack: places in an index of version 1 have 32 bits
+_AT_ONCE = 48  # small objects between two pauses
 _SIZES = struct.Struct("<BHH").pack
 _BLOCK = 0xFFFF  # bytes that one block of zlib's holds as they are
 LARGE = 16 << 20
@@ -36,46 +35,15 @@ def stream(algorithm: Algorithm, objects: Iterable[New]) -> bytes:
     return pack + digest(algorithm, pack)
 
 
-def put_pack(folder: str, algorithm: Algorithm, objects: Sequence[New], pause: Callable[[], object], most: int = _MOST) -> None:
-    """Write a pack of new objects, as they are, and its index, for git to read them from once: neither is deflated, looked
-    through for what is alike, or brought to disk. Several packs of more than ``most`` bytes. ``pause`` is called now and then.
-    Raises OSError."""
-    if len(objects) > 1 and sum(len(data) for _, _, data in objects) > most:
-        for half in (objects[: len(objects) // 2], objects[len(objects) // 2 :]):
-            put_pack(folder, algorithm, half, pause, most)
-        return
+def put_packs(
+    folder: str, algorithm: Algorithm, objects: Sequence[New], encode: Encode, pause: Callable[[], object], most: int = _HALF
+) -> list[str]:
+    """Write packs of new objects and their indexes, not fsynced; return their names. ``encode`` gives the bytes of an object as
+    zlib reads them: ``plain`` or ``deflated``. Another pack begins after ``most`` bytes of objects. ``pause`` is called now and
+    then. Raises OSError."""
     import hashlib
 
     os.makedirs(folder, exist_ok=True)
-    path, at, places = os.path.join(folder, f"pack-{objects[0][1].hex()}"), 12, list[bytes]()
-    seal, counts = hashlib.new(algorithm, _begun(len(objects)), usedforsecurity=False), [0] * 256
-    with open(path + ".pack", "xb") as file:
-        file.write(_begun(len(objects)))
-        for number, (kind, oid, data) in enumerate(objects):
-            if number % _AT_ONCE == 0:
-                pause()
-            part = b"".join([_head(kind, len(data)), b"\x78\x01", *_blocks(data), zlib.adler32(data).to_bytes(4, "big")])
-            file.write(part)
-            seal.update(part)
-            places.append(oid + at.to_bytes(4, "big"))
-            counts[oid[0]] += 1
-            at += len(part)
-        file.write(seal.digest())
-    # Version 1 of git's index: how many ids begin with each byte or a smaller one; then place and id of each, by id.
-    rows = [place[-4:] + place[:-4] for place in sorted(places)]
-    index = b"".join([struct.pack(">256I", *accumulate(counts)), *rows, seal.digest()])
-    with open(path + ".idx", "xb") as file:
-        file.write(index + digest(algorithm, index))
-
-
-def put_large(
-    folder: str, algorithm: Algorithm, objects: Sequence[New], pause: Callable[[], object], most: int = _HALF
-) -> list[str]:
-    """Write packs of large objects and their indexes, for good; their names. Each object is deflated once, and fast, or stored
-    as it is where samples say that this saves little. Another pack begins after ``most`` bytes of objects. ``pause`` is called
-    now and then. Raises OSError."""
-    import hashlib
-
     names, left = list[str](), list(reversed(objects))
     while left:
         taken, size = list[New](), 0
@@ -87,13 +55,14 @@ def put_large(
         seal = hashlib.new(algorithm, _begun(len(taken)), usedforsecurity=False)
         with open(path + ".pack", "xb", opener=_unwritable) as file:
             file.write(_begun(len(taken)))
-            for kind, oid, data in taken:
+            for number, (kind, oid, data) in enumerate(taken):
                 start, crc = at, 0
-                for part in chain([_head(kind, len(data))], _deflated(data)):
+                for part in chain([_head(kind, len(data))], encode(data)):
+                    if number % _AT_ONCE == 0 or len(data) > _BLOCK:
+                        pause()
                     file.write(part)
                     seal.update(part)
                     crc, at = zlib.crc32(part, crc), at + len(part)
-                    pause()
                 rows.append((oid, crc.to_bytes(4, "big"), start.to_bytes(4, "big")))
             file.write(seal.digest())
         # Version 2 of git's index: ids in order, then the checksum of each, then its place.
@@ -113,14 +82,12 @@ def _unwritable(path: str, flags: int) -> int:
     return os.open(path, flags, 0o444)
 
 
-def _deflated(data: bytes) -> Iterator[bytes | memoryview]:
-    """Yield an object in a form that zlib inflates, piece by piece."""
+def deflated(data: bytes) -> Iterator[bytes | memoryview]:
+    """Yield an object deflated, piece by piece; as it is, where samples say that deflating saves little."""
     step = len(data) // _SAMPLES
     found = b"".join([data[at : at + _SAMPLE] for at in range(0, len(data), max(step, 1))])
     if len(zlib.compress(found, 1)) > _SAVED * len(found):
-        yield b"\x78\x01"
-        yield from _blocks(data)
-        yield zlib.adler32(data).to_bytes(4, "big")
+        yield from plain(data)
         return
     work, view = zlib.compressobj(1), memoryview(data)
     for at in range(0, len(data), _PIECE):
@@ -128,13 +95,14 @@ def _deflated(data: bytes) -> Iterator[bytes | memoryview]:
     yield work.flush()
 
 
-def _blocks(data: bytes) -> list[bytes | memoryview]:
+def plain(data: bytes) -> list[bytes | memoryview]:
     """Return what zlib writes at level 0, without the 256 KiB that it clears for each object."""
-    size = len(data)
+    size, seal = len(data), zlib.adler32(data).to_bytes(4, "big")
     if size <= _BLOCK:
-        return [_SIZES(1, size, size ^ _BLOCK), data]
+        return [b"".join([b"\x78\x01", _SIZES(1, size, size ^ _BLOCK), data, seal])]
     cuts = [memoryview(data)[at : at + _BLOCK] for at in range(0, size, _BLOCK)]
-    return [part for cut in cuts for part in (_SIZES(cut is cuts[-1], len(cut), len(cut) ^ _BLOCK), cut)]
+    parts = [part for cut in cuts for part in (_SIZES(cut is cuts[-1], len(cut), len(cut) ^ _BLOCK), cut)]
+    return [b"\x78\x01", *parts, seal]
 
 
 def _begun(count: int) -> bytes:

@@ -12,7 +12,7 @@ from gitbaton.errors import MENDS, CollectedError, GitError
 from gitbaton.git.binary import SYNCED, BinaryObjects
 from gitbaton.git.loose import FEW, FEW_BYTES, drop_torn, put_in
 from gitbaton.git.objects import OID, NewObject, Objects, RefChange
-from gitbaton.git.packfile import LARGE, New, put_large, put_pack, stream
+from gitbaton.git.packfile import LARGE, New, deflated, plain, put_packs, stream
 from gitbaton.git.questions import FSYNC
 from gitbaton.git.repo import Repo, clear_old, make_folder, sharer
 from gitbaton.git.run import BORROWED, Git, checked
@@ -332,11 +332,11 @@ def packed(repo: Repo, objects: Sequence[New], pause: Callable[[], object]) -> A
             put_in(folder, [NewObject(oid=oid.hex(), kind=kind, data=data) for kind, oid, data in others])
             return
         drop_torn(repo.objects_dir, words)
-        put_pack(os.path.join(folder, "pack"), repo.layout.algorithm, others, pause)
+        put_packs(os.path.join(folder, "pack"), repo.layout.algorithm, others, plain, pause)
 
     def also(own: str) -> list[str]:
         drop_torn(repo.objects_dir, [item[1].hex() for item in large])
-        names, mode = put_large(own, repo.layout.algorithm, large, pause), sharer(repo)
+        names, mode = put_packs(own, repo.layout.algorithm, large, deflated, pause), sharer(repo)
         for name in names:
             for end in _ENDS:
                 mode(os.path.join(own, f"pack-{name}{end}"))

@@ -69,7 +69,7 @@ def test_what_is_large_is_deflated_once_or_not_at_all(tmp_path: Path, algorithm:
     dense = [os.urandom((1 << 20) + number) for number in (0, 1, (1 << 20) + 7)]
     plain = [text, text[: 1 << 20], b"y" * (5 << 20), b"y"]
     made = blobs(store, [*dense, *plain])
-    packs = packfile.put_large(os.fspath(folder(repo)), algorithm, made, int, most=3 << 20)
+    packs = packfile.put_packs(os.fspath(folder(repo)), algorithm, made, packfile.deflated, int, most=3 << 20)
     judged(repo, made)
     read_all(store, made)
     rows = [line.split() for name in packs for line in verified(repo, folder(repo) / f"pack-{name}.pack")]
@@ -109,7 +109,7 @@ def test_a_pack_of_a_moment_comes_in_several(tmp_path: Path, most: int) -> None:
     repo = Sandbox.init(tmp_path / "repo", "--bare")
     store = opened(repo)
     made = blobs(store, (b"%02d" % number * (10 << 10) for number in range(40)))
-    packfile.put_pack(os.fspath(folder(repo)), "sha1", made, int, most)
+    packfile.put_packs(os.fspath(folder(repo)), "sha1", made, packfile.plain, int, most)
     assert len(names(repo, ".pack")) == (4 if most > 1 else 40)
     judged(repo, made)
     store.close()
