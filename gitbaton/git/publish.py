@@ -12,10 +12,10 @@ from gitbaton.errors import MENDS, CollectedError, GitError
 from gitbaton.git.binary import SYNCED, BinaryObjects
 from gitbaton.git.loose import FEW, FEW_BYTES, drop_torn, put_in
 from gitbaton.git.objects import OID, NewObject, Objects, RefChange
-from gitbaton.git.packfile import LARGE, New, deflated, plain, put_packs, stream
+from gitbaton.git.packfile import LARGE, New, deflated, plain, put_packs
 from gitbaton.git.questions import FSYNC
 from gitbaton.git.repo import Repo, clear_old, make_folder, sharer
-from gitbaton.git.run import BORROWED, Git, checked
+from gitbaton.git.run import Git
 from gitbaton.model import Oid
 from gitbaton.system import groups
 from gitbaton.system.files import read_regular, remove_folder, sweep, sync_paths
@@ -308,15 +308,8 @@ def _kept(
 
 def kept_whole(repo: Repo, objects: Sequence[NewObject], how: Fsync) -> AbstractContextManager[None]:
     """Keep, as ``kept``, these few objects, all given: git need not look for them in the store."""
-    objects, name = list({item.oid: item for item in objects}.values()), objects[-1].oid
-
-    def make(git: Git, own: str) -> list[str]:
-        git = git.changed({"GIT_OBJECT_DIRECTORY": own, BORROWED: ""})
-        pack = stream(repo.layout.algorithm, [(item.kind, bytes.fromhex(item.oid), item.data) for item in objects])
-        checked(git.run("index-pack", "--stdin", os.path.join(own, f"pack-{name}.pack"), stdin=pack), "index-pack")
-        return [name]
-
-    return _keeping(_install(repo, make, how))
+    new = [(item.kind, bytes.fromhex(item.oid), item.data) for item in {item.oid: item for item in objects}.values()]
+    return _keeping(_install(repo, lambda git, own: _write_packs(repo, own, new), how))
 
 
 def packed(repo: Repo, objects: Sequence[New], pause: Callable[[], object]) -> AbstractContextManager[None]:
@@ -336,16 +329,21 @@ def packed(repo: Repo, objects: Sequence[New], pause: Callable[[], object]) -> A
 
     def also(own: str) -> list[str]:
         drop_torn(repo.objects_dir, [item[1].hex() for item in large])
-        names, mode = put_packs(own, repo.layout.algorithm, large, deflated, pause), sharer(repo)
-        for name in names:
-            for end in _ENDS:
-                mode(os.path.join(own, f"pack-{name}{end}"))
-        return names
+        return _write_packs(repo, own, large, pause)
 
     try:
         return _keeping(_pack(repo, words, _ALIKE, fill, "always", also) if given else [])
     except GitError as error:
         raise GitError(f"a pack cannot be written: {error.message}") from None
+
+
+def _write_packs(repo: Repo, own: str, objects: Sequence[New], pause: Callable[[], object] = int) -> list[str]:
+    """Write packs into a folder of our own, without git; return their names."""
+    names, share = put_packs(own, repo.layout.algorithm, objects, deflated, pause), sharer(repo)
+    for name in names:
+        for end in _ENDS:
+            share(os.path.join(own, f"pack-{name}{end}"))
+    return names
 
 
 @contextmanager
