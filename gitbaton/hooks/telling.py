@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import chain, islice
 
 from gitbaton.agents.values import Event
@@ -22,7 +23,6 @@ from gitbaton.model import (
     NOT_ENDED,
     TURN_ENDED,
     Agent,
-    DecisionChanges,
     Drift,
     Head,
     Live,
@@ -42,7 +42,12 @@ from gitbaton.worktree.index import list_ahead
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import TypeVar
+
     from gitbaton.hooks.unended import Unended
+
+    T = TypeVar("T")
+    U = TypeVar("U")
 
 _LOOKED = 10  # checkpoints that are looked at for other sessions
 _OLD = 1800  # seconds after which words are old
@@ -82,19 +87,9 @@ def tell(repo: Repo, event: Event, track: str | None, seconds: float, complain: 
     except DeadlineError:
         repo.close()
         complain("what is told is what was recorded: there was no time for more")
-        text = next(filter(None, (_in_short(one, event) for one in reversed(known))), "")
+        text = next(filter(None, (_in_time(repo, _LAST, partial(_recorded, one, event), "") for one in reversed(known))), "")
         text = text or (_UNTOLD if event.inject == "full" and begun(repo) else "")
         return text, bool(sessions.unended(repo, event, None))
-
-
-def _in_short(known: _Known, event: Event) -> str:
-    """What is recorded, with nothing of the present; empty where not even that can be read."""
-    try:
-        with deadline(_LAST):
-            return _recorded(known, event)
-    except DeadlineError:
-        known.baton.repo.close()
-        return ""
 
 
 def _recorded(known: _Known, event: Event) -> str:
@@ -138,11 +133,12 @@ def _tell(
         tips = _worded(baton)
         if tips and event.inject != "short":
             return overview(baton.exported(tips), baton.clock()), ()
-    told, marks = None, None
+    told = None
+    marks: Mapping[str, str] | None = None
     if found:
         from gitbaton.hooks.unended import as_taken
 
-        marks = _marks(repo, until)
+        marks = _in_time(repo, _room(until), partial(_marks, repo), {})
         stored, told = as_taken(baton, found, chosen, stored, _times(repo, marks))
     if stored is None:
         return "", ()
@@ -171,8 +167,8 @@ def _tell(
         scene,
         others=seen,
         waiting=waiting,
-        runs=_runs(baton, until),
-        changes=_changes(baton, stored, until),
+        runs=_in_time(repo, _room(until), partial(_runs, baton), ()),
+        changes=_in_time(repo, _room(until), lambda: baton.decision_changes(stored), NO_CHANGES),
         left=_standing(repo, stored, found),
         own=own,
         ended=_ended(repo, stored),
@@ -189,12 +185,8 @@ def _unended(baton: Baton, event: Event, tip: Stored | None, seconds: float) -> 
         return ()
     from gitbaton.hooks.unended import unended  # with all that reads records
 
-    try:
-        with deadline(max(seconds, _SECOND)):
-            return unended(baton, event, tip)
-    except DeadlineError:
-        baton.repo.close()
-        return unended(baton, event, tip, read=False)
+    found = _in_time(baton.repo, max(seconds, _SECOND), lambda: unended(baton, event, tip), None)
+    return unended(baton, event, tip, read=False) if found is None else found
 
 
 def _standing(repo: Repo, stored: Stored, found: tuple[Unended, ...]) -> str:
@@ -205,6 +197,16 @@ def _standing(repo: Repo, stored: Stored, found: tuple[Unended, ...]) -> str:
 def _room(until: float) -> float:
     """Seconds for a look that may be left out."""
     return max(min(_SECOND, until - time.monotonic()), _LEAST)
+
+
+def _in_time(repo: Repo, seconds: float, look: Callable[[], T], instead: U) -> T | U:
+    """Return what a look finds, or ``instead`` where that takes longer than so many seconds: its git processes are stopped."""
+    try:
+        with deadline(seconds):
+            return look()
+    except DeadlineError:
+        repo.close()
+        return instead
 
 
 def _left(repo: Repo, stored: Stored) -> str:
@@ -224,16 +226,6 @@ def _ended(repo: Repo, stored: Stored) -> tuple[str | None, ...]:
     """The sessions whose plans a checkpoint tells of that have ended."""
     plans = stored.checkpoint.observed.plans if stored.checkpoint.observed else ()
     return tuple(plan.session for plan in plans if has_ended(repo, Agent(name=plan.agent, session=plan.session)))
-
-
-def _changes(baton: Baton, stored: Stored, until: float) -> Mapping[int, DecisionChanges]:
-    """What changed the files that decisions are about, where the time allows it."""
-    try:
-        with deadline(_room(until)):
-            return baton.decision_changes(stored)
-    except DeadlineError:
-        baton.repo.close()
-        return NO_CHANGES
 
 
 def _more(baton: Baton, scene: Briefing, comparing: Process | None, marks: Mapping[str, str] | None, until: float) -> Briefing:
@@ -284,15 +276,10 @@ def _redacted(baton: Baton, paths: Sequence[str]) -> tuple[str, ...]:
     return (*map(baton.redactor.text, paths[:_TOLD]), *paths[_TOLD:])
 
 
-def _marks(repo: Repo, until: float) -> dict[str, str]:
-    """The paths of the work tree that differ from HEAD, each with how, where the time allows it."""
-    try:
-        with deadline(_room(until)):
-            rows = repo.git.run(*_STATUS).out.decode("utf-8", "surrogateescape").split("\0")[:-1]
-            return {row[3:]: "new" if row[0] in "?A" else "deleted" if "D" in row[:2] else "changed" for row in rows}
-    except DeadlineError:
-        repo.close()
-        return {}
+def _marks(repo: Repo) -> dict[str, str]:
+    """The paths of the work tree that differ from HEAD, each with how."""
+    rows = repo.git.run(*_STATUS).out.decode("utf-8", "surrogateescape").split("\0")[:-1]
+    return {row[3:]: "new" if row[0] in "?A" else "deleted" if "D" in row[:2] else "changed" for row in rows}
 
 
 def _times(repo: Repo, paths: Iterable[str]) -> dict[str, float]:
@@ -318,29 +305,20 @@ def nudge(repo: Repo, track: str | None, edited: float, complain: Callable[[str]
     return stale_words(c.track, written, now), words
 
 
-def _runs(baton: Baton, until: float) -> tuple[tuple[str, str, str], ...]:
-    """The runs that are not finished, where the time allows it."""
-    try:
-        with deadline(_room(until)):
-            return tuple((one.run, "; ".join(one.why), "; ".join(one.would)) for one in unfinished(baton))
-    except DeadlineError:
-        baton.repo.close()
-        return ()
+def _runs(baton: Baton) -> tuple[tuple[str, str, str], ...]:
+    """The runs that are not finished."""
+    return tuple((one.run, "; ".join(one.why), "; ".join(one.would)) for one in unfinished(baton))
 
 
 def _live(baton: Baton, stored: Stored, until: float) -> Live:
     """The present, with files where the time allows it."""
-    try:
-        with deadline(max(until - time.monotonic(), _LEAST)):
-            return Surveyor(baton.store, baton.settings.short, baton.rules()).live(stored)
-    except DeadlineError:
-        baton.repo.close()  # what was under way; whatever is asked next begins anew
-    try:
-        with deadline(_room(until)):
-            return replace(Surveyor(baton.store, baton.settings.short).live(stored), uncounted=_LATE)
-    except DeadlineError:
-        baton.repo.close()
-        return Live(head=baton.repo.objects.head(), drift=Drift(), uncounted=_NOTHING)
+    repo, short = baton.repo, baton.settings.short
+    room = max(until - time.monotonic(), _LEAST)
+    found = _in_time(repo, room, lambda: Surveyor(baton.store, short, baton.rules()).live(stored), None)
+    if found is None:
+        found = _in_time(repo, _room(until), lambda: Surveyor(baton.store, short).live(stored), None)
+        found = found and replace(found, uncounted=_LATE)
+    return found or Live(head=repo.objects.head(), drift=Drift(), uncounted=_NOTHING)
 
 
 def _worded(baton: Baton) -> list[Stored]:
