@@ -10,11 +10,9 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
-from gitbaton.agents import deeds as doing
-from gitbaton.agents.deeds import Deed
 from gitbaton.agents.payload import valid
-from gitbaton.agents.prompts import MINUTE, alike, answers, idle, tidy
 from gitbaton.agents.signs import POINT, STATES, Asked, Called, Edited, Ended, Found, Item, Looked, Planned, Ran, Said
+from gitbaton.agents.turns import MINUTE, Deed, actions, alike, answers, idle, one_line, rows, tidy
 from gitbaton.codec import Json, cut, ending, first_line, middle
 from gitbaton.values import replace, value
 
@@ -22,9 +20,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Literal, Protocol, TypeVar
 
-    from gitbaton.agents.deeds import Kind
     from gitbaton.agents.signs import Sign
     from gitbaton.agents.testing import Verdict
+    from gitbaton.agents.turns import Kind
 
     Failing = Literal["check", "ran"]
 
@@ -377,7 +375,7 @@ class _Fold:
                 self._fail("check", ran)
         if sign.status == 0:
             self._mend("ran", partial(mends, text))
-        elif sign.status and doing.actions(text) and not any(one.result == "failed" for one in found):
+        elif sign.status and actions(text) and not any(one.result == "failed" for one in found):
             name = self._line(text)
             self._fail(
                 "ran", Command(command=name, status=sign.status, started=began, ended=at, output=self._last(sign.output))
@@ -574,7 +572,7 @@ class _Fold:
         return cut(self.redact(valid(text[:_LOOKED])), size)
 
     def _line(self, command: str) -> str:
-        return cut(doing.one_line(self.redact(valid(command[:_LOOKED]))), COMMAND)
+        return cut(one_line(self.redact(valid(command[:_LOOKED]))), COMMAND)
 
     def _middle(self, text: str, size: tuple[int, int]) -> str:
         """A text, redacted, with as much of its beginning and its end as there is room for."""
@@ -629,7 +627,7 @@ class _Fold:
             heard_of=self.heard_of,
             open=self.open,
             texts=tuple(self._kept(one, SAYING) for one in self.texts),
-            deeds=tuple(doing.rows(map(self._done, list(self.deeds.values())[-_RAW:])))[-DEEDS:],
+            deeds=tuple(rows(map(self._done, list(self.deeds.values())[-_RAW:])))[-DEEDS:],
             spoke=self.spoke,
             since=self.since,
             calls=tuple(map(self._call, list(self.calls.values())[-_CALLS:])),
@@ -674,7 +672,7 @@ class _Fold:
         text = deed.text
         if deed.kind != "edited":
             text = self.redact(text)
-            text = cut(first_line(doing.one_line(text) if deed.kind == "ran" else text), DEED)
+            text = cut(first_line(one_line(text) if deed.kind == "ran" else text), DEED)
         output = ending(self.redact(deed.output), ANSWER) if deed.output else ""
         return replace(deed, text=text, output=output)
 

@@ -92,7 +92,7 @@ def message_id(of: Client, line: bytes) -> str | None:
 
 def shown(of: Client, raw: bytes) -> Iterator[Shown]:
     """What a transcript says to a reader, in its order."""
-    from gitbaton.agents.branches import Branch
+    from gitbaton.agents.signs import Branch
 
     records = of.sift([record for line in raw.split(b"\n") if (record := record_of(line)) is not None])
     steps = [of.step(record) for record in records]

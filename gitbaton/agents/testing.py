@@ -10,7 +10,6 @@ import re
 from collections.abc import Sequence
 from itertools import product
 
-from gitbaton.agents.deeds import actions, program
 from gitbaton.agents.shell import DEPTH, LONGEST, Segment, UnreadableError, names_of, pieces, segments, words_of
 from gitbaton.agents.testcommands import (
     HARMLESS,
@@ -26,6 +25,7 @@ from gitbaton.agents.testcommands import (
     shown,
 )
 from gitbaton.agents.testoutput import ANY, Summary, failing, shows_failure, summary, window
+from gitbaton.agents.turns import actions, program
 from gitbaton.values import value
 
 TYPE_CHECKING = False

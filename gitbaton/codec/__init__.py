@@ -15,7 +15,6 @@ from gitbaton.codec.checkpoint import (
     told_document,
     transcript_text,
 )
-from gitbaton.codec.cutting import cut, ending, middle
 from gitbaton.codec.notes import Note, entry, parse_note, short, track_in
 from gitbaton.codec.text import (
     Json,
@@ -34,7 +33,20 @@ from gitbaton.codec.text import (
     path_of,
     timestamp,
 )
-from gitbaton.codec.words import bare, escaped, first_line, in_double_quotes, in_quotes, is_hidden, os_error, plain, quotable
+from gitbaton.codec.words import (
+    bare,
+    cut,
+    ending,
+    escaped,
+    first_line,
+    in_double_quotes,
+    in_quotes,
+    is_hidden,
+    middle,
+    os_error,
+    plain,
+    quotable,
+)
 
 __all__ = [
     "EXTRA_KEY",

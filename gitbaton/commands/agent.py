@@ -9,7 +9,7 @@ from gitbaton.cli.common import DryRun, one_of, opened, picked, print_json, prin
 from gitbaton.cli.options import Argument, Invocation, Option
 from gitbaton.codec import Json, check_new_track, in_quotes, path_document, plain
 from gitbaton.errors import BatonError, NotARepositoryError, UsageError
-from gitbaton.install import agents, codex, levels
+from gitbaton.install import agentdoctor, agents, levels
 from gitbaton.install.levels import Place
 from gitbaton.install.plan import Plan, apply, refuse_others, share
 
@@ -58,9 +58,7 @@ def command(
     if words[0] == "list":
         return _list(_places(ctx), json=json)
     if words[0] == "doctor":
-        from gitbaton.install.agentdoctor import examine
-
-        return say_findings(examine(_places(ctx), os.getcwd()), json=json)
+        return say_findings(agentdoctor.examine(_places(ctx), os.getcwd()), json=json)
     if agents_md and user:
         raise UsageError("--agents-md is for a project, not for --user")
     where = _places(ctx, user=user, project=not user)[0]
@@ -70,12 +68,12 @@ def command(
         return 0
     track = check_new_track(track) if track else track
     plan = agents.plan_install(where, clients, track=track, agents_md=agents_md, trusted=give)
-    question = codex.question(where, clients, track, os.getcwd()) if give else None
+    question = agentdoctor.trust_question(where, clients, track, os.getcwd()) if give else None
     _carry_out(ctx, where, plan, dry_run, "everything is in place")
     if not dry_run:
         warn_all(levels.doubled(levels.rows(_places(ctx))))
     if question is not None:
-        terminal.say(codex.offered(question) if dry_run else codex.given(question))
+        terminal.say(agentdoctor.offer_trust(question) if dry_run else agentdoctor.give_trust(question))
     return 0
 
 

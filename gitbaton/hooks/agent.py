@@ -8,8 +8,7 @@ import time
 from datetime import UTC, datetime
 
 from gitbaton import terminal
-from gitbaton.agents.client import client
-from gitbaton.agents.events import answer, read
+from gitbaton.agents.client import answer, client, read
 from gitbaton.agents.values import Event
 from gitbaton.errors import BatonError, NotARepositoryError
 from gitbaton.hooks.guard import CAME_AT, LATE, AgainError, DeadlineError, deadline, log
@@ -184,7 +183,7 @@ def _delegated(work: _Work, event: Event) -> None:
     if not _opened_at(work, event, place) or work.repo is None:
         return
     from gitbaton.baton import Baton
-    from gitbaton.hooks import subagents
+    from gitbaton.hooks import auto
     from gitbaton.store import sessions, state
 
     repo, settings = work.repo, _settings(work.repo)
@@ -193,7 +192,7 @@ def _delegated(work: _Work, event: Event) -> None:
     if os.path.lexists(os.path.join(repo.own_dir, "restore")):
         work.log("no checkpoint is taken while a restore is under way or waits to be ended")
         return
-    subagents.keep(Baton(repo=repo, settings=settings), event, top)
+    auto.keep_subagent(Baton(repo=repo, settings=settings), event, top)
 
 
 def _seen_by_git(repo: Repo, paths: Sequence[str]) -> bool:

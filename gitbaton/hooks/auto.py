@@ -1,8 +1,10 @@
-"""Automatic checkpoints: when one is due, what it says of itself, and whose words it carries."""
+"""Automatic checkpoints: when one is due, what it says of itself, whose words it carries; also of subagents in work trees of
+their own, on a track below their parent's."""
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -10,11 +12,14 @@ from functools import cache
 from itertools import islice, takewhile
 
 from gitbaton import transcripts
-from gitbaton.agents.prompts import idle
+from gitbaton.agents.client import client
+from gitbaton.agents.records import record_of
+from gitbaton.agents.turns import idle
 from gitbaton.agents.values import Event
 from gitbaton.baton import Baton, Request
-from gitbaton.codec import Json, document, first_line, in_quotes, parse_transcript, transcript_text
+from gitbaton.codec import Json, check_new_track, document, first_line, in_quotes, parse_transcript, transcript_text
 from gitbaton.errors import GitError, RefConflictError, ScanError, UnchangedError
+from gitbaton.git.questions import current_ref, worktrees
 from gitbaton.git.repo import Repo, lock_file
 from gitbaton.hooks.guard import CAME_AT, LATE, AgainError, log
 from gitbaton.model import (
@@ -34,13 +39,13 @@ from gitbaton.model import (
     Told,
     Turn,
 )
-from gitbaton.store import sessions
+from gitbaton.store import CURRENT, sessions, track_of
 from gitbaton.store.chain import beside
-from gitbaton.store.read import makes_current
-from gitbaton.store.sessions import Session, facts_path, written
+from gitbaton.store.read import DETACHED, makes_current
+from gitbaton.store.sessions import Session, facts_path, opening, written
 from gitbaton.store.turns import TurnEnd, ending
 from gitbaton.store.write import CheckpointDraft
-from gitbaton.system.files import acquire, release
+from gitbaton.system.files import acquire, read_regular, release
 from gitbaton.values import replace, value
 
 _STEP = len(f"{TURN_ENDED}: ") + 300
@@ -51,6 +56,7 @@ _BELOW = 50  # checkpoints that may tell of the same
 _LONG, _READING = 60.0, 5.0  # seconds for which a conversation is stored and records are read where nobody waits for less
 _WAITING = 20.0  # and for which others are waited for there
 _MANY, _FEW = 1000, 20  # paths that are looked at for who changed them; and after HEAD has moved
+_HEAD = 256 << 10  # bytes of a subagent's records in which its task stands
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from gitbaton.hooks.danger import Spot
@@ -492,3 +498,49 @@ def _told(c: Checkpoint) -> dict[str, Json]:
     files = document(c)["files"]
     assert isinstance(files, dict)
     return {key: item for key, item in files.items() if key not in ("changed", "worktree")}
+
+
+def keep_subagent(baton: Baton, event: Event, project: str) -> None:
+    """Take a checkpoint of a subagent's work tree at its start or its end; none of one that holds what the parent's HEAD does,
+    nor in another repository than that of ``project``, the work tree of its parent. Raises BatonError."""
+    repo, top = baton.repo, os.path.realpath(project)
+    found = next((git_dir for _, git_dir, root in worktrees(repo) if root and os.path.realpath(root) == top), None)
+    if found is None:
+        return
+    branch = current_ref(repo, found, "HEAD").removeprefix("refs/heads/")
+    track = track_of(current_ref(repo, found, CURRENT)) or branch or DETACHED
+    head = repo.git.run("rev-parse", "-q", "--verify", "HEAD", env={"GIT_DIR": found}).out.decode("ascii", "replace").strip()
+    child = Child(head=head or None)
+    take(baton, event, Session(), lambda: _track(baton, track), _subagent_said(event, baton.redactor.text), child=child)
+
+
+def _track(baton: Baton, parent: str) -> str:
+    """The track of this work tree, else the next one below the parent's."""
+    current = baton.store.current()
+    if current is not None:
+        return current
+    mine = re.compile(rf"{re.escape(parent)}/agent-([1-9][0-9]{{0,8}})")
+    numbers = (int(found[1]) for name in baton.store.chains()[0] if (found := mine.fullmatch(name)))
+    return check_new_track(f"{parent}/agent-{max(numbers, default=0) + 1}")
+
+
+def _subagent_said(event: Event, redact: Callable[[str], str]) -> str:
+    """What the checkpoint says: what kind of subagent it is, and at its end what it was told to do."""
+    kind = event.who or "subagent"
+    if event.moment == "child-start":
+        return f"subagent started: {opening(kind, redact)}"
+    return f"subagent ended: {opening(_task(event) or kind, redact)}"
+
+
+def _task(event: Event) -> str:
+    """The first line of what a subagent was told, as its own records have it; empty where they do not."""
+    of = client(event.agent)
+    try:
+        data = read_regular(event.transcript or "", _HEAD, follow=True)
+    except (OSError, ValueError):
+        return ""
+    for line in data.split(b"\n")[:20]:
+        record = record_of(line)
+        if of is not None and record is not None and (task := first_line(of.task(record))):
+            return task
+    return ""

@@ -1,24 +1,37 @@
-"""Whether the hooks of coding agents would run: in place and current, git-baton found, trusted, and only once."""
+"""Checks of agents' hooks: in place and current, git-baton found, trusted, only once; and Codex's trust, asked and given
+through its app server: JSON-RPC over its standard streams, in bounded time."""
 
 from __future__ import annotations
 
+import json
 import os
+import signal
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from types import TracebackType
 from typing import Any
 
-from gitbaton.agents.client import Installed, folder
+from gitbaton import __version__
+from gitbaton.agents.client import Client, Installed, folder
+from gitbaton.agents.codex import CLIENT as CODEX
 from gitbaton.agents.settings import Document, MalformedError
-from gitbaton.errors import BatonError, GitTimeoutError
+from gitbaton.errors import BatonError, GitTimeoutError, UsageError
 from gitbaton.git.questions import everywhere
-from gitbaton.install import codex
-from gitbaton.install.levels import EVERYWHERE, ONLY_USED, UNHEEDED, Place, Row, doubled, program, rows, shown
+from gitbaton.install.agents import chosen
+from gitbaton.install.levels import EVERYWHERE, ONLY_USED, UNHEEDED, Place, Row, command, doubled, path_of, program, rows, shown
 from gitbaton.install.plan import read
 from gitbaton.model import DoctorFinding
-from gitbaton.system.process import begin
-from gitbaton.values import replace
+from gitbaton.system.files import write_all
+from gitbaton.system.process import Coprocess, begin
+from gitbaton.values import replace, value
 
 SECONDS = 5.0
+_ASKED_SECONDS = 20.0
+_PATIENCE = 4.0  # seconds in which it is to end when nobody asks it any more
+TRUSTED = ("trusted", "managed")
+_TEXTS = ("key", "currentHash", "command", "sourcePath")
 _FIND = "command -v git-baton && { git-baton --version >/dev/null 2>&1 && echo runs; true; }"
 
 
@@ -136,14 +149,14 @@ def _codex(row: Row, where: Place, cwd: str) -> Iterator[DoctorFinding]:
     found = program(row.client, where.env)
     if found is None:
         return  # said already
-    wanted = codex.wanted(row.client, row.tracks[0] if row.tracks else None)
-    of = codex.Question(program=found, env=where.env, cwd=where.root or cwd, path=row.path, wanted=wanted)
+    wanted = trust_lines(row.client, row.tracks[0] if row.tracks else None)
+    of = Question(program=found, env=where.env, cwd=where.root or cwd, path=row.path, wanted=wanted)
     try:
-        listed = codex.asked(of)
+        listed = trusts(of)
     except BatonError as error:
         yield DoctorFinding(name="trust", ok=False, text=f"cannot be asked: {error.message}", mend="codex app-server")
         return
-    open_ones = [item for item in listed if item.status not in codex.TRUSTED]
+    open_ones = [item for item in listed if item.status not in TRUSTED]
     line = f"git baton agent install codex --{row.level} --trust"
     if len(listed) < len(wanted) and where.root is not None:
         text = f"codex lists {len(listed)} of our {len(wanted)} hooks: it does not trust this project"
@@ -158,3 +171,159 @@ def _codex(row: Row, where: Place, cwd: str) -> Iterator[DoctorFinding]:
 def _covers(path: str, root: str) -> bool:
     real = os.path.realpath(path)
     return os.path.realpath(root) == real or os.path.realpath(root).startswith(os.path.join(real, ""))
+
+
+@value
+class Trust:
+    """One of our hooks as Codex lists it."""
+
+    key: str
+    hash: str
+    status: str
+
+
+@value
+class Question:
+    """Of which hooks Codex is asked: whole command lines in one file, as Codex started in ``cwd`` sees them."""
+
+    program: str
+    env: Mapping[str, str]
+    cwd: str
+    path: str
+    wanted: frozenset[str]
+
+
+def trust_question(where: Place, clients: Sequence[Client], track: str | None, cwd: str) -> Question:
+    """The question for an install with --trust. Raises UsageError without codex, BatonError where its program is missing."""
+    client = next((client for client in clients if client.name == CODEX.name), None)
+    if client is None:
+        raise UsageError("--trust is for codex")
+    found = program(client, where.env)
+    if found is None:
+        raise BatonError("--trust needs codex, and it is not on PATH", "install without --trust, and use /hooks in codex")
+    lines = trust_lines(client, chosen(where, client, track))
+    return Question(program=found, env=where.env, cwd=where.root or cwd, path=path_of(where, client), wanted=lines)
+
+
+def trusts(of: Question) -> list[Trust]:
+    """Our hooks as Codex sees them. Raises BatonError when it does not say."""
+    with _server(of) as peer:
+        return _ours(peer, of)
+
+
+def offer_trust(of: Question) -> str:
+    """What ``given`` would do, for a dry run."""
+    return f"would let codex trust our {len(of.wanted)} hooks, through its app server"
+
+
+def give_trust(of: Question) -> str:
+    """Let Codex trust our hooks; what was done, in a line. Raises BatonError when it does not.
+
+    A line that only resembles ours is not trusted.
+    """
+    with _server(of) as peer:
+        known = _ours(peer, of)
+        if len(known) < len(of.wanted):
+            raise BatonError(
+                f"codex lists {len(known)} of our {len(of.wanted)} hooks in '{of.path}', so nothing was trusted",
+                "it reads a project's hooks only when the project is trusted: start codex here once and accept",
+            )
+        open_ones = {item.key: {"trusted_hash": item.hash} for item in known if item.status not in TRUSTED}
+        if open_ones:
+            edit = {"keyPath": "hooks.state", "value": open_ones, "mergeStrategy": "upsert"}
+            peer.request("config/batchWrite", {"edits": [edit], "reloadUserConfig": True})
+            left = [item for item in _ours(peer, of) if item.status not in TRUSTED]
+            if left:
+                raise BatonError(f"codex was told to trust our hooks and still does not trust {len(left)} of them")
+    if not open_ones:
+        return "codex trusts our hooks already"
+    return f"codex trusts our {len(of.wanted)} hooks, {len(open_ones)} of them anew"
+
+
+def trust_lines(client: Client, track: str | None) -> frozenset[str]:
+    """Our command lines for a client, as install writes them."""
+    return frozenset(command(client.name, hook.event, track) for hook in client.hooks)
+
+
+@contextmanager
+def _server(of: Question) -> Iterator[Peer]:
+    with Peer([of.program, "app-server"], of.env, _ASKED_SECONDS) as peer:
+        info = {"name": "gitbaton", "title": "gitbaton", "version": __version__}
+        peer.request("initialize", {"clientInfo": info, "capabilities": None})
+        peer.send({"method": "initialized"})
+        yield peer
+
+
+def _ours(peer: Peer, of: Question) -> list[Trust]:
+    real = os.path.realpath(of.path)
+    return [
+        Trust(key=hook["key"], hash=hook["currentHash"], status=str(hook.get("trustStatus")))
+        for hook in _hooks(peer.request("hooks/list", {"cwds": [of.cwd]}))
+        if hook["command"] in of.wanted and _real(hook["sourcePath"]) == real
+    ]
+
+
+def _real(path: str) -> str | None:
+    """Where a path of an answer leads; None for a text that is none."""
+    try:
+        return os.path.realpath(path)
+    except ValueError:  # a NUL, or half a character
+        return None
+
+
+def _hooks(answer: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The hooks of an answer that are of the known form."""
+    entries = answer.get("data")
+    for entry in entries if isinstance(entries, list) else []:
+        hooks = entry.get("hooks") if isinstance(entry, dict) else None
+        for hook in hooks if isinstance(hooks, list) else []:
+            if isinstance(hook, dict) and all(isinstance(hook.get(name), str) for name in _TEXTS):
+                yield hook
+
+
+class Peer(Coprocess):
+    """A program that answers requests (JSON-RPC, one message a line); it is ended when the ``with`` block is left.
+
+    Raises BatonError when it cannot be started, ends, answers with an error or does not answer before the time is over.
+    """
+
+    def __init__(self, argv: Sequence[str], env: Mapping[str, str], seconds: float) -> None:
+        super().__init__(os.path.basename(argv[0]), argv, env, seconds)
+        self._number, self._deadline = 0, time.monotonic() + seconds
+
+    def __enter__(self) -> Peer:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        for fd in (self.writer, self.reader, self.err):
+            os.close(fd)
+        until = time.monotonic() + _PATIENCE
+        while os.waitpid(self.pid, os.WNOHANG)[0] == 0:
+            if time.monotonic() > until:
+                os.kill(self.pid, signal.SIGKILL)
+            time.sleep(0.01)
+
+    def request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        """The result of a request; what else the program says meanwhile is passed over."""
+        self._number += 1
+        self.send({"id": self._number, "method": method, "params": params})
+        while True:
+            try:
+                message = json.loads(self.line(self._deadline))
+            except (ValueError, RecursionError):
+                continue
+            if not isinstance(message, dict) or message.get("id") != self._number or "method" in message:
+                continue
+            result = message.get("result")
+            if isinstance(result, dict):
+                return result
+            error = message.get("error")
+            said = error.get("message") if isinstance(error, dict) else None
+            raise BatonError(f"'{self.name}' refused {method}: {' '.join(str(said or 'it gave no reason').split())[:200]}")
+
+    def send(self, message: dict[str, Any]) -> None:
+        """Say something; a message without a number has no answer."""
+        try:
+            write_all(self.writer, json.dumps(message).encode() + b"\n")
+        except BrokenPipeError:
+            raise BatonError(f"'{self.name}' ended before it was asked") from None

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
 from gitbaton.agents.client import Client, folder
-from gitbaton.agents.lines import CLIENTS
 from gitbaton.agents.settings import MalformedError, undone
 from gitbaton.errors import BatonError, NoAnswerError, UsageError
 from gitbaton.install.levels import (
+    CLIENTS,
     EVERYWHERE,
     ONLY_USED,
     Found,

@@ -26,7 +26,7 @@ from gitbaton.store.provenance import STATES
 from gitbaton.store.read import NONE, own_refs, user_tips
 from gitbaton.store.refs import META, REMOTES
 from gitbaton.store.write import NOBODY
-from gitbaton.transcripts import proofs, sessions_of, transcript_ref
+from gitbaton.transcripts import files, sessions_of, transcript_ref
 from gitbaton.values import replace, value
 
 _PREFIX = re.compile(r"[0-9a-f]{4,64}\Z")
@@ -365,7 +365,7 @@ def _mark(baton: Baton, made: Forgetting) -> list[str]:
         if not session or agent not in NAMES:
             continue
         try:
-            proofs.forget(baton.repo, transcript_ref(agent, session))
+            files.mark_forgotten(baton.repo, transcript_ref(agent, session))
         except (OSError, UsageError) as error:
             why = error.message if isinstance(error, UsageError) else error.strerror
             said.append(f"the conversation {in_quotes(session)} is stored again when it goes on: {why}")

@@ -23,7 +23,7 @@ from gitbaton.store import CHAINS, CURRENT, NOTES, SAFETY, TIPS, Store
 from gitbaton.store.read import is_ours, own_refs
 from gitbaton.store.refs import REMOTES
 from gitbaton.system.files import read_regular, remove_folder
-from gitbaton.transcripts import proofs
+from gitbaton.transcripts import files
 from gitbaton.values import value
 
 _EXPORTED = re.compile(rf"{EXPORTED}.+\.(?:md|json)\Z", re.DOTALL)
@@ -44,8 +44,8 @@ def erase(baton: Baton, made: Forgetting) -> list[str]:
     """Remove what may hold their words, in every work tree; what could not be is said. Raises nothing of the disk's."""
     _clear_reflogs(baton.repo, {*own_refs(baton.store), *made.seen})
     # A digest of a text of which only a password is unknown gives it away.
-    known = [talk.ref for talk in made.conversations if not proofs.forgotten(baton.repo, talk.ref)]
-    said = _removed(proofs.path(baton.repo, ref) for ref in known)
+    known = [talk.ref for talk in made.conversations if not files.is_forgotten(baton.repo, talk.ref)]
+    said = _removed(files.digest_path(baton.repo, ref) for ref in known)
     said += _removed(os.path.join(baton.repo.shared_dir, name) for name in _LOGS)  # whatever a hook could not do, it said there
     needles = words(made.parts)
     for _, git_dir, root in questions.worktrees(baton.repo):

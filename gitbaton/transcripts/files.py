@@ -1,16 +1,29 @@
-"""Transcript files of clients: opened without blocking, read by position; and the position of a conversation in one."""
+"""Transcript files of clients: opened without blocking, read by position; the position of a conversation; and digests, kept on
+this machine alone, of the file that a stored conversation was made from: one of a text of which only a password is unknown
+would give the password away to its readers elsewhere."""
 
 from __future__ import annotations
 
 import os
+import re
 import stat
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 
 from gitbaton.agents.client import Client, client
 from gitbaton.agents.records import MAX_LINE, message_id, messages
 from gitbaton.agents.values import Event
-from gitbaton.model import Transcript
+from gitbaton.git.repo import clear_old, make_folder, put
+from gitbaton.model import Oid, Transcript
+from gitbaton.system.files import read_regular
+from gitbaton.values import value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hashlib import blake2b
+
+    from gitbaton.git.repo import Repo
 
 BLOCK = 1 << 20
 _MAX_COUNTED = 1 << 30
@@ -18,6 +31,10 @@ _LOOKED = 4 << 20  # bytes in which the last message is looked for
 _WINDOW, _WIDEST = 64 << 10, 4 << 20
 _TAIL = 256 << 10
 _ESCAPED = 6  # bytes that JSON takes at most for one of text
+KEPT_SECONDS = 14 * 86_400
+_FORGOTTEN = b"forgotten"
+_MAX_BYTES = 512
+_V1, _V2 = re.compile(r"1 (\w+) (\d+) ([0-9a-f]{64})"), re.compile(r"2 (\w+) (\d+) ([0-9a-f]{64}) ([0-9a-f]{64}) (\d+) (\d+)")
 _PAUSES, _PAUSE = 15, 0.01  # seconds each
 
 
@@ -125,3 +142,116 @@ def _last(fd: int, agent: str, start: int, end: int) -> str | None:
         return None
     lines = lines_back(fd, max(start, end - _LOOKED), end)
     return next((found for line in lines if (found := message_id(of, line))), None)
+
+
+def hasher(data: bytes = b"") -> blake2b:
+    """A digest of some bytes. CPython's own BLAKE2 where it is there: importing OpenSSL's costs a start 3 ms."""
+    try:
+        from _blake2 import blake2b as found
+    except ImportError:
+        from hashlib import blake2b as found
+    made: blake2b = found(data, digest_size=32)
+    return made
+
+
+class Digest:
+    """The digest of a file that grows: of its last bytes, and of the ``chain``, which is that of its whole blocks; from these
+    it can be gone on with."""
+
+    def __init__(self, size: int = 0, chain: str = "0" * 64) -> None:
+        """``size``: of the whole blocks that ``chain`` is of."""
+        self.size, self.chain, self._last = size, chain, hasher()
+
+    def update(self, data: bytes) -> None:
+        """Go on with some more bytes."""
+        while data:
+            part = data[: BLOCK - self.size % BLOCK]
+            self._last.update(part)
+            self.size += len(part)
+            if self.size % BLOCK == 0:
+                self.chain, self._last = self.hexdigest(), hasher()
+            data = data[len(part) :]
+
+    def hexdigest(self) -> str:
+        """That of all bytes until now."""
+        return hasher(f"{self.chain} {self._last.hexdigest()}".encode()).hexdigest()
+
+
+@value
+class SourceDigest:
+    """What says that a stored conversation, its ``commit``, was made from the first ``size`` bytes of a file, which have a
+    ``digest``, its whole blocks a ``chain``; ``file``: the device and the number of that file. One of the first kind has no
+    chain, and one digest of all."""
+
+    commit: Oid
+    size: int
+    digest: str
+    chain: str = ""
+    file: tuple[int, int] = (0, 0)
+
+
+def load_digest(repo: Repo, ref: str) -> SourceDigest | None:
+    """What was noted last of the conversation of a ref; None where nothing was that can be read."""
+    noted = _noted(digest_path(repo, ref)).decode("ascii", "replace")
+    if found := _V2.fullmatch(noted):
+        commit, size, digest, chain, device, inode = found.groups()
+        return SourceDigest(commit=commit, size=int(size), digest=digest, chain=chain, file=(int(device), int(inode)))
+    if found := _V1.fullmatch(noted):
+        commit, size, digest = found.groups()
+        return SourceDigest(commit=commit, size=int(size), digest=digest)
+    return None
+
+
+def _noted(name: str) -> bytes:
+    try:
+        return read_regular(name, _MAX_BYTES).removesuffix(b"\n")
+    except OSError:
+        return b""
+
+
+def save_digest(repo: Repo, ref: str, noted: SourceDigest) -> None:
+    """Note it, readable by its owner alone, or by those who share the repository; with a conversation's first, what is old
+    goes. Never raises: without it the next one compares everything."""
+    name = digest_path(repo, ref)
+    first = not os.path.lexists(name)
+    try:
+        _put(repo, name, f"2 {noted.commit} {noted.size} {noted.digest} {noted.chain} {noted.file[0]} {noted.file[1]}".encode())
+    except OSError:
+        return
+    if first:
+        prune_digests(repo)
+
+
+def mark_forgotten(repo: Repo, ref: str) -> None:
+    """Note instead that the conversation was forgotten, so that no hook stores it again from the client's file, of which all is
+    still there. Raises OSError."""
+    _put(repo, digest_path(repo, ref), _FORGOTTEN)
+
+
+def _put(repo: Repo, name: str, data: bytes) -> None:
+    make_folder(repo, repo.shared_dir)
+    make_folder(repo, os.path.dirname(name), mode=0o700)
+    put(repo, name, data + b"\n", fresh=f".{os.getpid()}", mode=0o600)
+
+
+def is_forgotten(repo: Repo, ref: str) -> bool:
+    """Whether the conversation of a ref was forgotten: only its positions are recorded from then on."""
+    return _noted(digest_path(repo, ref)) == _FORGOTTEN
+
+
+def digest_path(repo: Repo, ref: str) -> str:
+    """The file of a conversation's ref, ``<common dir>/baton/transcripts/<agent>/<session, encoded>``."""
+    return os.path.join(repo.shared_dir, ref.removeprefix("refs/baton/"))
+
+
+def prune_digests(repo: Repo) -> None:
+    """Remove what was noted two weeks ago and not since, but never that one was forgotten. Never raises."""
+    since, top = time.time() - KEPT_SECONDS, os.path.join(repo.shared_dir, "transcripts")
+    with suppress(OSError):
+        for folder in [os.path.join(top, agent) for agent in os.listdir(top)]:
+
+            def goes(name: str, found: os.stat_result, folder: str = folder) -> bool:
+                old = stat.S_ISREG(found.st_mode) and found.st_mtime < since
+                return old and _noted(os.path.join(folder, name)) != _FORGOTTEN
+
+            clear_old(repo, folder, goes)

@@ -12,12 +12,11 @@ from itertools import islice
 from zlib import crc32
 
 from gitbaton.agents import facts as folding
-from gitbaton.agents.branches import Branch
 from gitbaton.agents.client import Client, client
-from gitbaton.agents.deeds import one_line
 from gitbaton.agents.facts import Command, End, Facts, Test
 from gitbaton.agents.records import may_tell, record_of, signs
-from gitbaton.agents.signs import Asked, Planned
+from gitbaton.agents.signs import Asked, Branch, Planned
+from gitbaton.agents.turns import one_line
 from gitbaton.agents.values import Event
 from gitbaton.baton import Baton
 from gitbaton.codec import Json, canonical, cut, first_line, middle, parse
@@ -35,8 +34,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from gitbaton.agents.client import Query
-    from gitbaton.agents.deeds import Deed
     from gitbaton.agents.signs import Record, Sign
+    from gitbaton.agents.turns import Deed
     from gitbaton.config import Observe
 
 VERSION = 3

@@ -18,7 +18,7 @@ from gitbaton.git.objects import Object, RefChange, TreeEntry, new_object, objec
 from gitbaton.git.publish import publish, publish_reachable
 from gitbaton.model import Agent, Oid, Told, Transcript
 from gitbaton.store.chain import Guard, append_to
-from gitbaton.transcripts import layout, proofs
+from gitbaton.transcripts import files, layout
 from gitbaton.transcripts.files import blocks, lines, measure, opened, settle
 from gitbaton.transcripts.layout import CHUNK, Kept
 from gitbaton.values import replace, value
@@ -68,7 +68,7 @@ def record(
                 mode != "full"
                 or event.session is None
                 or event.agent not in NAMES
-                or proofs.forgotten(baton.repo, layout.transcript_ref(event.agent, event.session))
+                or files.is_forgotten(baton.repo, layout.transcript_ref(event.agent, event.session))
             ):
                 return measure(fd, event.agent, before)
             known = _position(baton, event.agent, event.session)
@@ -124,7 +124,7 @@ class _Tip:
     kept: Kept
     whole: tuple[Oid, ...]
     rest: bytes
-    hashed: proofs.Digest
+    hashed: files.Digest
 
 
 def behind(baton: Baton, event: Event) -> bool:
@@ -134,7 +134,7 @@ def behind(baton: Baton, event: Event) -> bool:
     try:
         known, size = _position(baton, event.agent, event.session), os.fstat(fd).st_size
         much = size - (known.size if known else 0) > LITTLE and size <= layout.MAX_STORED
-        return much and not proofs.forgotten(baton.repo, layout.transcript_ref(event.agent, event.session))
+        return much and not files.is_forgotten(baton.repo, layout.transcript_ref(event.agent, event.session))
     except (OSError, BatonError):
         return False
     finally:
@@ -188,10 +188,10 @@ def _once(talk: _Talk, guard: Guard) -> tuple[Transcript | None, str | None, boo
     part = _part(talk, known, now)
     commit, digest = _write(talk, part, tip, found)
     with guard:
-        if proofs.forgotten(talk.baton.repo, talk.ref):
+        if files.is_forgotten(talk.baton.repo, talk.ref):
             return now, None, False
         publish_reachable(talk.baton.repo, [RefChange(name=talk.ref, new=commit, old=old)], automatic=True)
-        proofs.save(talk.baton.repo, talk.ref, _proof(talk, commit, part.size, digest))
+        files.save_digest(talk.baton.repo, talk.ref, _proof(talk, commit, part.size, digest))
     if part != now:
         return now, f"stored up to byte {part.size} of {now.size}; the next checkpoint goes on from there", True
     return replace(now, stored=commit), None, False
@@ -232,23 +232,23 @@ def _extended(talk: _Talk, oid: Oid | None) -> _Tip | None:
     return _Tip(kept=kept, whole=kept.chunks[:-1], rest=last.data, hashed=hashed) if last and last.data else None
 
 
-def _proven(talk: _Talk, kept: Kept) -> proofs.Digest | None:
+def _proven(talk: _Talk, kept: Kept) -> files.Digest | None:
     """The digest of the beginning of the file, where that is what is stored; None where it was rewritten.
 
     In a hurry the last block counts for all, while it is the same file: who changes what lies before it in its place is found
     out by the next call that has time.
     """
-    noted, size = proofs.load(talk.baton.repo, talk.ref), kept.position.size
+    noted, size = files.load_digest(talk.baton.repo, talk.ref), kept.position.size
     if noted is not None and (noted.commit, noted.size) != (kept.commit, size):
         noted = None
     if talk.hurry and noted is not None and noted.chain and noted.file == _file(talk.fd):
-        whole = size // proofs.BLOCK * proofs.BLOCK
-        hashed = proofs.Digest(whole, noted.chain)
+        whole = size // files.BLOCK * files.BLOCK
+        hashed = files.Digest(whole, noted.chain)
         for block in blocks(talk.fd, whole, size):
             hashed.update(block)
         if hashed.hexdigest() == noted.digest:
             return hashed
-    hashed, first = proofs.Digest(), proofs.hasher()
+    hashed, first = files.Digest(), files.hasher()
     for block in blocks(talk.fd, 0, size):
         hashed.update(block)
         if noted is not None and not noted.chain:
@@ -259,12 +259,12 @@ def _proven(talk: _Talk, kept: Kept) -> proofs.Digest | None:
     if noted is None and not _made_of(talk, kept):
         return None
     if noted != now:
-        proofs.save(talk.baton.repo, talk.ref, now)
+        files.save_digest(talk.baton.repo, talk.ref, now)
     return hashed
 
 
-def _proof(talk: _Talk, commit: Oid, size: int, hashed: proofs.Digest) -> proofs.Proof:
-    return proofs.Proof(commit=commit, size=size, digest=hashed.hexdigest(), chain=hashed.chain, file=_file(talk.fd))
+def _proof(talk: _Talk, commit: Oid, size: int, hashed: files.Digest) -> files.SourceDigest:
+    return files.SourceDigest(commit=commit, size=size, digest=hashed.hexdigest(), chain=hashed.chain, file=_file(talk.fd))
 
 
 def _file(fd: int) -> tuple[int, int]:
@@ -284,12 +284,12 @@ def _made_of(talk: _Talk, kept: Kept) -> bool:
     return next(known, None) is None and (size, count) == (kept.size, kept.position.lines)
 
 
-def _write(talk: _Talk, found: Transcript, tip: _Tip | None, above: Object | None) -> tuple[Oid, proofs.Digest]:
+def _write(talk: _Talk, found: Transcript, tip: _Tip | None, above: Object | None) -> tuple[Oid, files.Digest]:
     """Write the objects of a conversation, those of whole chunks that are stored already are used again; the commit, and the
     digest of the part of the file that it was made from."""
     objects = talk.baton.repo.objects
     oids, start = (list(tip.whole), tip.kept.position.size) if tip else ([], 0)
-    hashed, made = (tip.hashed, tip.kept.size - len(tip.rest)) if tip else (proofs.Digest(), 0)
+    hashed, made = (tip.hashed, tip.kept.size - len(tip.rest)) if tip else (files.Digest(), 0)
     end = start
 
     def fresh() -> Iterator[bytes]:
@@ -327,7 +327,7 @@ def keep_told(baton: Baton, agent: Agent, told: Told, seconds: float = 0.0) -> O
         return None
     try:
         ref = layout.transcript_ref(agent.name, layout.told_session(agent.session))
-        if proofs.forgotten(baton.repo, layout.transcript_ref(agent.name, agent.session)):
+        if files.is_forgotten(baton.repo, layout.transcript_ref(agent.name, agent.session)):
             return None
     except UsageError:
         return None

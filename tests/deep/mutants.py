@@ -100,7 +100,7 @@ hooks main.py: a hook fails its caller
 -os._exit(0 if sys.argv[1:2] == ["hook"] else code)  # a guard never breaks the guarded
 +os._exit(code)
 
-agents agents/branches.py: what was taken back counts
+agents agents/signs.py: what was taken back counts
 -self.kept = [firm[number] in chain for number in range(len(self._steps))]
 +self.kept = [True for _ in self._steps]
 
@@ -140,7 +140,7 @@ sync sync/rounds.py: fetch prunes without being asked
 -return sorted(gone), lost | {ref for ref, item in fetched.items() if prune and item in gone}
 +return sorted(gone), lost | {ref for ref, item in fetched.items() if item in gone}
 
-transcripts transcripts/proofs.py: what was forgotten is forgotten
+transcripts transcripts/files.py: what was forgotten is forgotten
 -return old and _noted(os.path.join(folder, name)) != _FORGOTTEN
 +return old
 

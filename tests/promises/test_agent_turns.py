@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gitbaton.agents.events import read
+from gitbaton.agents.client import read
 from tests.kit import Sandbox
 from tests.kit.agents import CLIENTS, Client, autos, checkpoints, injected, log_of, steps
 from tests.kit.state import snap

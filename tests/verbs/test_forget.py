@@ -12,7 +12,7 @@ from gitbaton.git.objects import TreeEntry, new_object
 from gitbaton.model import Agent, Carried, Transcript
 from gitbaton.store.join import links
 from gitbaton.store.meta import read as read_meta
-from gitbaton.transcripts import proofs
+from gitbaton.transcripts import files
 from gitbaton.transcripts.layout import frame, meta, transcript_ref
 from tests.kit import Sandbox
 from tests.kit.tiers import some
@@ -351,7 +351,7 @@ def test_the_conversation_that_it_names_goes_and_what_was_noted_of_it(repo: Sand
         agent = Agent(name="claude", session="s1")
         baton.apply(baton.plan(Request(step="SECRET-STEP", track="t", agent=agent)))
         baton.apply(baton.plan(Request(step="later", track="t", agent=agent)))
-        proofs.save(baton.repo, ref, proofs.Proof(commit=made[-1].oid, size=24, digest="0" * 64, chain="0" * 64))
+        files.save_digest(baton.repo, ref, files.SourceDigest(commit=made[-1].oid, size=24, digest="0" * 64, chain="0" * 64))
     session = repo.write(".git/baton/sessions/claude-s1", '{"prompt": "SECRET-NEXT"}')
     done = repo.ok("forget", "--yes", "t~1", "--everywhere")
     assert "1 transcript went as well" in done.out and "1 fetched ref went as well" in done.out

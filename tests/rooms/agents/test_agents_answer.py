@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitbaton.agents.events import answer, read
+from gitbaton.agents.client import answer, read
 from gitbaton.agents.values import NAMES, Event
 from tests.kit.payloads import captured
 from tests.kit.tables import each

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitbaton.agents.events import read
+from gitbaton.agents.client import read
 from gitbaton.agents.values import NAMES, Event, Inject, Moment
 from gitbaton.values import replace
 from tests.kit.payloads import captured, opencode_events
@@ -111,12 +111,10 @@ def told(agent: str, event: str, payload: object, **env: str) -> Event:
 
 
 def test_little_is_loaded() -> None:
-    code = "import sys; from gitbaton.agents.events import read; read('codex', 'Stop', b'{}', {}); print(*sys.modules)"
+    code = "import sys; from gitbaton.agents.client import read; read('codex', 'Stop', b'{}', {}); print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     ours = {name for name in loaded if name.startswith("gitbaton.agents.")}
-    assert ours == {
-        f"gitbaton.agents.{name}" for name in ("client", "codex", "events", "payload", "records", "signs", "values")
-    }
+    assert ours == {f"gitbaton.agents.{name}" for name in ("client", "codex", "payload", "records", "signs", "values")}
 
 
 @each("agent", EXPECTED)

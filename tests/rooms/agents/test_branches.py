@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gitbaton.agents import records as reading
-from gitbaton.agents.branches import Branch
 from gitbaton.agents.client import Client, client
-from gitbaton.agents.signs import Asked, Ended, Ran, Said, Step
+from gitbaton.agents.signs import Asked, Branch, Ended, Ran, Said, Step
 from tests.kit.tables import each
 from tests.kit.tiers import model
 

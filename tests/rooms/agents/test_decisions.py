@@ -6,10 +6,8 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from gitbaton.agents import records as reading
-from gitbaton.agents.branches import Branch
-from gitbaton.agents.client import client
-from gitbaton.agents.events import read
-from gitbaton.agents.signs import Asked, Called, Edited, Ended, Looked, Planned, Ran, Said
+from gitbaton.agents.client import client, read
+from gitbaton.agents.signs import Asked, Branch, Called, Edited, Ended, Looked, Planned, Ran, Said
 from tests.kit.tables import each
 
 if TYPE_CHECKING:

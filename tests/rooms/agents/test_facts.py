@@ -10,12 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gitbaton.agents import facts as folding
-from gitbaton.agents.deeds import program
 from gitbaton.agents.facts import End, Facts, document, fold, read
-from gitbaton.agents.prompts import alike, idle, tidy
 from gitbaton.agents.records import approved, changed
 from gitbaton.agents.signs import Asked, Called, Edited, Ended, Item, Looked, Planned, Ran, Said
 from gitbaton.agents.testing import mends
+from gitbaton.agents.turns import alike, idle, program, tidy
 from gitbaton.codec import first_line
 from gitbaton.hooks.guard import deadline
 from tests.kit.tables import each

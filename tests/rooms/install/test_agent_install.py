@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from gitbaton.agents.lines import CLIENTS, entries
 from gitbaton.install import agents
-from gitbaton.install.levels import place
+from gitbaton.install.levels import CLIENTS, entries, place
 from gitbaton.install.plan import apply
 from tests.kit import Sandbox
 from tests.kit.tiers import some

@@ -13,8 +13,7 @@ from typing import Any
 
 import pytest
 
-from gitbaton.agents.lines import CLIENTS, command, powershell, track_of
-from gitbaton.install.levels import BEGIN, END, Hooks, is_shipped
+from gitbaton.install.levels import BEGIN, CLIENTS, END, Hooks, command, is_shipped, powershell, track_of
 from gitbaton.system.files import shipped
 from tests.kit import Sandbox
 from tests.kit.tiers import some

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from gitbaton.agents.lines import CLIENTS
 from gitbaton.agents.settings import MalformedError
 from gitbaton.errors import BatonError
-from gitbaton.install import agents, codex, levels
+from gitbaton.install import agentdoctor, agents, levels
+from gitbaton.install.levels import CLIENTS
 from gitbaton.install.plan import MAX_BYTES, File, apply, check_writable, look, read, write
 from tests.kit import Outcome, Sandbox
 from tests.rooms.install.test_agent_install import FILES, home
@@ -217,8 +217,8 @@ def test_an_odd_hook_in_an_answer_is_not_ours(repo: Sandbox, tmp_path: Path, odd
     )
     program.write_text(f"#!/bin/sh\ncat '{tmp_path}/answer'\ncat >/dev/null\n")
     program.chmod(0o755)
-    of = codex.Question(program=str(program), env=os.environ, cwd=str(repo.path), path="/y", wanted=frozenset(("x",)))
-    assert codex.asked(of) == []
+    of = agentdoctor.Question(program=str(program), env=os.environ, cwd=str(repo.path), path="/y", wanted=frozenset(("x",)))
+    assert agentdoctor.trusts(of) == []
     if "key" not in odd:
         return  # the verbs once
     path = {"PATH": f"{program.parent}:{os.environ['PATH']}"}

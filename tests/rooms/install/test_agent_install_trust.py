@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gitbaton.agents.lines import CLIENTS, SILENT
+from gitbaton.install.levels import CLIENTS, SILENT
 from tests.kit import Outcome, Sandbox
 from tests.kit.places import program as script
 from tests.kit.tiers import some
@@ -166,7 +166,7 @@ def test_a_server_that_never_answers_is_stopped(
     repo: Sandbox, codex: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     from gitbaton.errors import BatonError
-    from gitbaton.install.codex import Peer
+    from gitbaton.install.agentdoctor import Peer
 
     program = str(tmp_path / "programs/codex")
     with (

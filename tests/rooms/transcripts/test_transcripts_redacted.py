@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from gitbaton.codec import transcript_text
 from gitbaton.model import Agent, Checkpoint, Stored, Transcript
-from gitbaton.transcripts import CHUNK, proofs, read, record
+from gitbaton.transcripts import CHUNK, files, read, record
 from gitbaton.values import replace
 from tests.kit import Sandbox
 from tests.kit.tiers import some
@@ -174,18 +174,18 @@ def test_a_proof_of_yesterday_is_believed_and_written_anew(repo: Sandbox, path: 
     assert content(repo, take(repo, path).stored) == path.read_bytes(), "its digest is another's: all is stored anew"
 
 
-@pytest.mark.parametrize("size", [10, proofs.BLOCK - 1, proofs.BLOCK, 2 * proofs.BLOCK + 3])
+@pytest.mark.parametrize("size", [10, files.BLOCK - 1, files.BLOCK, 2 * files.BLOCK + 3])
 def test_a_digest_goes_on_from_its_whole_blocks(size: int) -> None:
     data = random.Random(size).randbytes(size)
-    whole, parts = proofs.Digest(), proofs.Digest()
+    whole, parts = files.Digest(), files.Digest()
     whole.update(data)
     for start in range(0, size, 70_001):
         parts.update(data[start : start + 70_001])
-    at = size // proofs.BLOCK * proofs.BLOCK
-    again = proofs.Digest(at, whole.chain)
+    at = size // files.BLOCK * files.BLOCK
+    again = files.Digest(at, whole.chain)
     again.update(data[at:])
     assert whole.hexdigest() == parts.hexdigest() == again.hexdigest() and whole.size == again.size == size
-    other = proofs.Digest()
+    other = files.Digest()
     other.update(data[:-1])
     assert other.hexdigest() != whole.hexdigest()
 
@@ -209,14 +209,14 @@ def test_what_was_noted_long_ago_is_removed(repo: Sandbox, path: Path) -> None:
     path.write_bytes(line(1))
     take(repo, path)
     with repo.open(door="binary") as baton:
-        proofs.prune(baton.repo)
+        files.prune_digests(baton.repo)
         assert proof(repo).is_file()
         os.utime(proof(repo), (1, 1))
-        proofs.prune(baton.repo)
+        files.prune_digests(baton.repo)
         assert not proof(repo).exists()
         proof(repo).parent.rmdir()
         proof(repo).parent.parent.rmdir()
-        proofs.prune(baton.repo)
+        files.prune_digests(baton.repo)
 
 
 def test_a_secret_that_changes_in_the_file_is_a_rewrite(repo: Sandbox, path: Path) -> None:
@@ -291,7 +291,7 @@ def test_what_was_forgotten_is_not_stored_again(repo: Sandbox, path: Path) -> No
     path.write_bytes(line(1) + line(2))
     os.utime(proof(repo), (0, 0))
     with repo.open(door="cli") as baton:
-        proofs.prune(baton.repo)
+        files.prune_digests(baton.repo)
         later = record(baton, event(path), "full", None)
         assert later is not None and (later.lines, later.stored) == (2, None)
         assert record(baton, event(path), "full", later) == later
