@@ -77,7 +77,7 @@ def drop_newest(repo: Repo) -> None:
 
 def keep_newest(repo: Repo, found: Newest) -> None:
     """Keep a list that is true now. Called with the lock held; a disk that does not take it leaves none."""
-    if (moved := folders(repo, CHAINS, TIPS)) is None:
+    if not found.count or (moved := folders(repo, CHAINS, TIPS)) is None:
         return
     rows = [f"{created} {oid} {commit} {encode_track(track)}" for created, oid, commit, track in found.rows]
     try:
