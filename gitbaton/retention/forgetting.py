@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import pairwise
 from types import MappingProxyType
 
@@ -13,14 +13,15 @@ from gitbaton.baton import Baton
 from gitbaton.codec import canonical, decode, decode_track, document, in_quotes, message, parse, plain
 from gitbaton.errors import MENDS, AmbiguousNameError, NoAnswerError, NotFoundError, RecordError, RefConflictError, UsageError
 from gitbaton.git import objectlists, questions
-from gitbaton.git.objects import Objects, RefChange, author_at, commit_data, new_object, object_id, parse_tree
+from gitbaton.git.objects import RefChange, author_at, commit_data, new_object, object_id
 from gitbaton.git.publish import publish
 from gitbaton.model import Checkpoint, Oid, Stored
 from gitbaton.render import first_few, in_shell, some
 from gitbaton.retention.inventory import CheckpointChain, Conversation, Inventory, copies
 from gitbaton.retention.removing import Trimmed, drawn_up, insist, moved, moving, rebuilt, survey
+from gitbaton.scanning.objects import BlobSearch, captured_trees
 from gitbaton.store import CHAINS, NOTES, SAFETY, TIPS, Store, chain_ref, tip_ref
-from gitbaton.store.chain import beside, root_objects
+from gitbaton.store.chain import root_objects
 from gitbaton.store.join import Link, links, plan_notes
 from gitbaton.store.provenance import STATES
 from gitbaton.store.read import NONE, own_refs, user_tips
@@ -33,8 +34,6 @@ _PREFIX = re.compile(r"[0-9a-f]{4,64}\Z")
 _NAMED = 20
 _MAX_RECORD = 2 << 20
 _LEAST = 12  # bytes of a compressed blob: below it is empty
-_MAX_TREE = 64 << 20
-_DEEPEST = 400
 _SHORT = 10
 
 
@@ -168,19 +167,19 @@ def _safety(
     ``kept``, nor another safety checkpoint, nor the work tree holds the content. Raises RecordError."""
     store, search = baton.store, BlobSearch(baton.store.objects, files)
     items = [stored for chain in found.safety for stored in chain.items]
-    going = {s.id: s for s in items if s.id in named or any(search.places(*trees_of(store, s)))}
+    going = {s.id: s for s in items if s.id in named or any(search.places(*captured_trees(store, s)))}
     if not going:
         return {}
-    stay = [tree for s in items if s.id not in going for tree in trees_of(store, s)]
-    own = objectlists.reached(baton.repo, store.present(tree for s in going.values() for tree in trees_of(store, s)[:2]))
+    stay = [tree for s in items if s.id not in going for tree in captured_trees(store, s)]
+    states = {s.id: (s.tree, s.checkpoint.files.index.tree if s.checkpoint.files else None) for s in going.values()}
+    own = objectlists.reached(baton.repo, store.present(tree for trees in states.values() for tree in trees))
     more = objectlists.reached(baton.repo, store.present(stay)).keys() if stay else ()
     left = _blobs(baton, {oid: path for oid, path in own.items() if not (oid in kept or oid in files or oid in more)})
     here = lying(baton, left)
     left = {oid: path for oid, path in left.items() if path not in here}
     search, lost = BlobSearch(store.objects, left), {}
-    for oid, stored in going.items():
-        paths = {path for path, _ in search.places(*trees_of(store, stored)[:2])}
-        lost[oid] = tuple(map(os.fsdecode, sorted(paths)))
+    for oid, trees in states.items():
+        lost[oid] = tuple(map(os.fsdecode, sorted({path for path, _ in search.places(*trees)})))
     return lost
 
 
@@ -242,7 +241,7 @@ def _files(
     for stored in parts:
         head = baton.store.tree_of(stored.checkpoint.head)
         paths |= _beyond(baton, stored, [head] if head else [])
-        trees = [head, *(trees_of(baton.store, older[stored.id]) if stored.id in older else ())]
+        trees = [head, *(captured_trees(baton.store, older[stored.id]) if stored.id in older else ())]
         brought |= _beyond(baton, stored, baton.store.present(trees)).keys()
     files = _blobs(baton, paths)
     return files, frozenset(brought & files.keys())
@@ -278,15 +277,9 @@ def lying(baton: Baton, files: Mapping[Oid, bytes]) -> dict[bytes, None]:
     return found
 
 
-def trees_of(store: Store, stored: Stored) -> list[Oid | None]:
-    """Return the trees of a checkpoint: its work tree, its index, and what is beside it."""
-    files = stored.checkpoint.files
-    return [stored.tree, store.tree_of(stored.base), beside(store, stored), files.index.tree if files else None]
-
-
 def _beyond(baton: Baton, stored: Stored, without: Sequence[Oid]) -> Mapping[Oid, bytes]:
     """Return the objects that a checkpoint's work tree and index hold and some trees do not."""
-    trees = baton.store.present(trees_of(baton.store, stored))
+    trees = baton.store.present(captured_trees(baton.store, stored))
     try:
         return objectlists.reached(baton.repo, trees, without)
     except RecordError:
@@ -410,29 +403,3 @@ def _rewritten(store: Store, chain: CheckpointChain, gone: Collection[Oid], ids:
     going = tuple(stored for stored in chain.items if stored.id in gone)
     trimmed = Trimmed(chain=chain, remove=going, objects=objects, change=change, ours=tuple(ours))
     return trimmed if change.new != change.old else None
-
-
-class BlobSearch:
-    """Search of trees for some ``blobs``; each tree is read once."""
-
-    def __init__(self, objects: Objects, blobs: Collection[Oid]) -> None:
-        self.objects, self.blobs = objects, blobs
-        self._seen: dict[Oid, tuple[tuple[bytes, Oid], ...]] = {}
-
-    def places(self, *trees: Oid | None, depth: int = 0) -> Iterator[tuple[bytes, Oid]]:
-        """Yield each path of some trees with one of the blobs, and which; an absent tree has none. Raises RecordError."""
-        for tree in trees:
-            if tree is not None and self.blobs:
-                if tree not in self._seen:
-                    self._seen[tree] = tuple(self._searched(tree, depth))
-                yield from self._seen[tree]
-
-    def _searched(self, tree: Oid, depth: int) -> Iterator[tuple[bytes, Oid]]:
-        found = self.objects.read(tree, _MAX_TREE)
-        if depth > _DEEPEST or (found is not None and (found.kind != "tree" or found.data is None)):
-            raise RecordError(f"object {tree} cannot be read as a tree" if depth <= _DEEPEST else f"tree {tree} is too deep")
-        for entry in parse_tree(found.data or b"", self.objects.algorithm) if found is not None else ():
-            if entry.is_tree:
-                yield from ((entry.name + b"/" + path, oid) for path, oid in self.places(entry.oid, depth=depth + 1))
-            elif entry.oid in self.blobs:
-                yield entry.name, entry.oid

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 
 from gitbaton import mirror
@@ -17,8 +17,8 @@ from gitbaton.git.repo import Repo, has_folder
 from gitbaton.mirror import EXPORTED
 from gitbaton.model import Oid, Stored
 from gitbaton.retention import removing
-from gitbaton.retention.forgetting import BlobSearch, Forgetting, lying, trees_of
-from gitbaton.scanning.objects import scanner, text_of
+from gitbaton.retention.forgetting import Forgetting, lying
+from gitbaton.scanning.objects import holding, scanner, text_of
 from gitbaton.store import CHAINS, CURRENT, NOTES, SAFETY, TIPS, Store
 from gitbaton.store.read import is_ours, own_refs
 from gitbaton.store.refs import REMOTES
@@ -284,7 +284,9 @@ def _files(baton: Baton, made: Forgetting, reached: Mapping[Oid, bytes]) -> tupl
     if not left:
         return [], said
     tracks, first = {s.checkpoint.track for s in made.parts}, min(s.checkpoint.created for s in made.parts)
-    holders = _holding(baton.store, left)
+    items = [stored for track in baton.store.chains()[0] for stored in baton.store.history(track).items]
+    items += [stored for ref in baton.store.objects.refs(SAFETY) for stored in baton.store.chain(ref, None).items]
+    holders = holding(baton.store, items, left.keys())
     users = objectlists.everything(baton.repo, ("refs/baton/*", f"{TIPS}*", NOTES), kept=False).keys() & left.keys()
     fetched = [f"{REMOTES}*/tracks/{encode_track(track)}" for track in sorted(tracks)]
     outside = {*objectlists.everything(baton.repo, (f"{CHAINS}*", f"{TIPS}*", f"{SAFETY}*", *fetched))}
@@ -322,17 +324,6 @@ def _secrets(baton: Baton, files: Iterable[Oid]) -> dict[Oid, str]:
     items = [item for item in objectlists.sizes(baton.repo.objects, baton.store.present(files)) if item.size <= limit]
     found = ((item.oid, find(text_of(data), sure=True)) for item, data in objectlists.contents(baton.repo.objects, items))
     return {oid: hits[0].kind for oid, hits in found if hits}
-
-
-def _holding(store: Store, files: Collection[Oid]) -> dict[Oid, list[Stored]]:
-    """Return the checkpoints, of any track or safety chain, that hold each of some blobs: captured, staged or beside."""
-    rows = [s for track in store.chains()[0] for s in store.history(track).items]
-    rows += [s for ref in store.objects.refs(SAFETY) for s in store.chain(ref, None).items]
-    search, found = BlobSearch(store.objects, files), dict[Oid, list[Stored]]()
-    for stored in rows:
-        for oid in {oid for _, oid in search.places(*trees_of(store, stored))}:
-            found.setdefault(oid, []).append(stored)
-    return found
 
 
 def _places(baton: Baton, oid: Oid, holders: Sequence[Stored]) -> list[str]:

@@ -13,12 +13,12 @@ from gitbaton.codec import Json, message, parse, path_of, payload, plain
 from gitbaton.config import names_secrets
 from gitbaton.errors import GitError, RecordError
 from gitbaton.git.objectlists import at_paths, contents, entry_names, first_bytes, introduced, named, reachable, sizes
-from gitbaton.git.objects import OID, Object, RawCommit, lookup, object_id, parse_commit
+from gitbaton.git.objects import OID, Object, Objects, RawCommit, lookup, object_id, parse_commit, parse_tree
 from gitbaton.git.repo import Repo
 from gitbaton.model import Oid, Stored
 from gitbaton.secrets import Redactor
-from gitbaton.store import CHAINS, NOTES, SAFETY, TIPS, Problem, chain_ref
-from gitbaton.store.chain import INDEX, STAGES
+from gitbaton.store import CHAINS, NOTES, SAFETY, TIPS, Problem, Store, chain_ref
+from gitbaton.store.chain import INDEX, STAGES, beside
 from gitbaton.store.refs import REMOTES
 from gitbaton.values import replace, value
 
@@ -26,6 +26,8 @@ NAMED = "secret-file"  # the kind of a hit that is a file whose very name says t
 UNFILTERED = "unfiltered"  # the kind of a hit that is a file's bytes which did not go through their clean filter
 NOT_SCANNED = "not-scanned"  # the kind of a hit that is a text over the limit: what nobody looked at is never passed over
 MAX_MESSAGE = MAX_TREE = 16 << 20
+_MAX_TREE = 64 << 20
+_DEEPEST = 400  # folders below each other
 # Folders of file bytes beside an index, and in a record of a run, where no filter has a say.
 _KEPT, _RECORD = ("raw", "after-raw"), ("reads", "pre", "writes", "orphan", "undeclared", "undeclared-after")
 _ASIDE = re.compile(rb"(%s)/(?=[^\n])" % "|".join((*_KEPT, *_RECORD)).encode())
@@ -576,7 +578,7 @@ def scan(
     problems += [Problem(where=ref, reason=reason) for ref, reason in looking.each(list(others.items()))]
     for stored in singles if files else ():
         before = len(looking.hits)
-        looking.objects(_trees(baton, stored), haves)
+        looking.objects(captured_trees(baton.store, stored), haves)
         looking.hits[before:] = [replace(h, checkpoint=stored.id, commit=stored.commit) for h in looking.hits[before:]]
     hits = held(baton, looking.hits) if files else looking.hits
     return ScanReport(hits=tuple(hits), checkpoints=len(looking.checkpoints) + len(looking.states), problems=tuple(problems))
@@ -587,18 +589,9 @@ def held(baton: Baton, hits: Sequence[Hit]) -> list[Hit]:
     blobs = {hit.blob for hit in hits if hit.blob is not None and hit.line}
     if not blobs:
         return list(hits)
-    store = baton.store
-    chains = store.chains()[0]
-    everyone = store.everything(chains).items
-    places = introduced(baton.repo.git, blobs, list(chains.values()), ())
-    paths = sorted({(path, blob) for blob, brought in places.items() for _, path in brought if b"\n" not in path})
-    asked = [(s.id, blob, commit, path) for s in everyone for path, blob in paths for commit in (s.commit, s.base) if commit]
-    found = at_paths(baton.repo.git, [(commit, path) for _, _, commit, path in asked])
-    holding: dict[Oid, list[Oid]] = {}
-    for (oid, blob, _, _), there in zip(asked, found, strict=True):
-        if there == blob:
-            holding.setdefault(blob, []).append(oid)
-    return [replace(h, held=tuple(dict.fromkeys(holding.get(h.blob, ())))) if h.blob and h.line else h for h in hits]
+    found = holding(baton.store, baton.store.everything(baton.store.chains()[0]).items, blobs)
+    ids = {blob: tuple(stored.id for stored in found.get(blob, ())) for blob in blobs}
+    return [replace(h, held=ids[h.blob]) if h.blob in blobs and h.line else h for h in hits]
 
 
 def _chosen(baton: Baton, names: Sequence[str], *, everything: bool) -> tuple[dict[str, Oid], list[Stored], dict[str, Oid]]:
@@ -631,14 +624,46 @@ def _present(baton: Baton) -> list[Oid]:
     return [oid for oid in (head, tree) if oid]
 
 
-def _trees(baton: Baton, stored: Stored) -> list[Oid]:
+def captured_trees(store: Store, stored: Stored) -> list[Oid]:
     """Return the trees that a checkpoint has captured: its files, its index and what is beside it."""
-    trees = [stored.tree]
-    found = baton.repo.objects.read(stored.base) if stored.base else None
-    commit = parse_commit(found.data) if found and found.data else None
-    if commit is not None and commit.message == INDEX:
-        trees += [commit.tree, *(tree for p in commit.parents[1:] if (tree := baton.store.tree_of(p)))]
-    return trees
+    commit = store.commit(stored.base)
+    index = commit.tree if commit is not None and commit.message == INDEX else None
+    return [tree for tree in (stored.tree, index, beside(store, stored)) if tree]
+
+
+def holding(store: Store, items: Iterable[Stored], blobs: Collection[Oid]) -> dict[Oid, list[Stored]]:
+    """Return which of some checkpoints have captured each of some blobs. Raises RecordError."""
+    search, found = BlobSearch(store.objects, blobs), dict[Oid, list[Stored]]()
+    for stored in items:
+        for oid in {oid for _, oid in search.places(*captured_trees(store, stored))}:
+            found.setdefault(oid, []).append(stored)
+    return found
+
+
+class BlobSearch:
+    """Search of trees for some ``blobs``; each tree is read once."""
+
+    def __init__(self, objects: Objects, blobs: Collection[Oid]) -> None:
+        self.objects, self.blobs = objects, blobs
+        self._seen: dict[Oid, tuple[tuple[bytes, Oid], ...]] = {}
+
+    def places(self, *trees: Oid | None, depth: int = 0) -> Iterator[tuple[bytes, Oid]]:
+        """Yield each path of some trees with one of the blobs, and which; an absent tree has none. Raises RecordError."""
+        for tree in trees:
+            if tree is not None and self.blobs:
+                if tree not in self._seen:
+                    self._seen[tree] = tuple(self._searched(tree, depth))
+                yield from self._seen[tree]
+
+    def _searched(self, tree: Oid, depth: int) -> Iterator[tuple[bytes, Oid]]:
+        found = self.objects.read(tree, _MAX_TREE)
+        if depth > _DEEPEST or (found is not None and (found.kind != "tree" or found.data is None)):
+            raise RecordError(f"object {tree} cannot be read as a tree" if depth <= _DEEPEST else f"tree {tree} is too deep")
+        for entry in parse_tree(found.data or b"", self.objects.algorithm) if found is not None else ():
+            if entry.is_tree:
+                yield from ((entry.name + b"/" + path, oid) for path, oid in self.places(entry.oid, depth=depth + 1))
+            elif entry.oid in self.blobs:
+                yield entry.name, entry.oid
 
 
 @value
