@@ -12,7 +12,7 @@ from gitbaton.errors import DamagedIndexError, GitError, StaleError
 from gitbaton.git.loose import index_anew
 from gitbaton.git.objects import NewObject, Objects, lookup, new_object, parse_commit
 from gitbaton.git.repo import Repo, clear_old, make_folder, silent
-from gitbaton.git.run import Git, checked, signature, zsplit
+from gitbaton.git.run import checked, signature, zsplit
 from gitbaton.model import IGNORED_HELD, Flag, Oid, Skipped, covered
 from gitbaton.system.files import READ, memory_file, open_file
 from gitbaton.system.process import Result, remove_later
@@ -420,14 +420,32 @@ class _Intake:
         return (known[0].group(1), known[0].group(2)) if known else ("", "")
 
     def _add(self, paths: list[str] | None) -> Result:
-        """Run ``git add`` of paths, or of everything, less those left out and those that a filter fails on."""
-        specs = [":(top)"] if paths is None else self._named(paths)
-        if not specs:
+        """Run ``git add`` of paths, or of everything, less those left out and those that a filter fails on; with nothing in its
+        way that is only there to warn a person. Many files go into a pack, as git does with what it takes for large."""
+        index, named = self.index, [":(top)"] if paths is None else self._named(paths)
+        if not named:
             return Result(code=0, out=b"", err="")
-        specs += [f":(top,exclude,literal){p}" for p in (*self.left, *self.shut)]
-        many = (paths is None or len(paths) > _FILES) and self.index.source == self.index.repo.layout.index
+        stdin = b"".join(
+            os.fsencode(s) + b"\0" for s in (*named, *(f":(top,exclude,literal){p}" for p in (*self.left, *self.shut)))
+        )
+        settings = ["core.safecrlf=false", "advice.addEmbeddedRepo=false", "advice.addIgnoredFile=false"]
+        if (paths is None or len(paths) > _FILES) and index.source == index.repo.layout.index:
+            settings += ["core.bigFileThreshold=1", "pack.compression=1", "pack.packSizeLimit=0"]
+        git, update = index.git.changed({}, *settings), self.rules.untracked == "none"
+        options = ("-u" if update else "-A", "--ignore-errors", "--sparse", "--pathspec-from-file=-", "--pathspec-file-nul")
         count = len(paths) if paths is not None else len(self.changes.tracked or ()) + len(self.changes.untracked)
-        return _add(self.index, self.index.git, specs, update=self.rules.untracked == "none", many=many, count=count)
+        index.unlock()
+        if index.repo.progress is silent or not count:
+            return git.run("add", *options, stdin=stdin)
+        done = 0
+
+        def heard(lines: bytes) -> None:
+            nonlocal done
+            done += lines.count(b"\n")
+            index.repo.progress("capturing files", done, count)
+
+        heard(b"")
+        return git.start("add", "-v", *options, stdin=stdin).finish(heard)
 
     def _named(self, paths: list[str]) -> list[str]:
         """Return pathspecs for what was listed, and for no more: where a file stood, a directory may stand by now, and what
@@ -586,27 +604,6 @@ class _Intake:
         if any(p in (".git", "git~1") or p.startswith(".git") or "\\" in p or ":" in p for p in parts):
             return "invalid-name"
         return "unreadable" if culprit else "unstable"
-
-
-def _add(index: PrivateIndex, git: Git, specs: list[str], *, update: bool, many: bool = False, count: int = 0) -> Result:
-    """Run ``git add``, with nothing in its way that is only there to warn a person. ``many``: into a pack, as git does with
-    what it takes for large. ``count``: how many files that will be, where that is known."""
-    index.unlock()
-    settings = ["core.safecrlf=false", "advice.addEmbeddedRepo=false", "advice.addIgnoredFile=false"]
-    settings += ["core.bigFileThreshold=1", "pack.compression=1", "pack.packSizeLimit=0"] if many else []
-    options = ("-u" if update else "-A", "--ignore-errors", "--sparse", "--pathspec-from-file=-", "--pathspec-file-nul")
-    stdin = b"".join(os.fsencode(s) + b"\0" for s in specs)
-    if index.repo.progress is silent or not count:
-        return git.changed({}, *settings).run("add", *options, stdin=stdin)
-    done = 0
-
-    def heard(lines: bytes) -> None:
-        nonlocal done
-        done += lines.count(b"\n")
-        index.repo.progress("capturing files", done, count)
-
-    heard(b"")
-    return git.changed({}, *settings).start("add", "-v", *options, stdin=stdin).finish(heard)
 
 
 def _tree(index: PrivateIndex, facts: IndexFacts, skipped: list[Skipped]) -> Oid:
