@@ -8,10 +8,14 @@ folder of that path; one that ends in ``/`` means all files below. A file below 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 
 from gitbaton.errors import UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 STAR = None  # a token: any number of characters
 _ANY = "[^/]"  # a token: one character of a name
@@ -65,23 +69,31 @@ def _members(listed: str) -> str:
 
 @lru_cache(maxsize=1 << 14)
 def same_name(a: Tokens, b: Tokens) -> bool:
-    """Whether a name that a file may have matches both. ``said`` in a state is what was consumed, in lower case, as long
-    as it may become one of the names that no file has."""
-    start: tuple[int, int, str | None] = (0, 0, "")
-    seen, todo = {start}, [start]
+    """Whether a name that a file may have matches both."""
+    return bool(_joint(a, b, "", _spelt).difference(_FORBIDDEN))
+
+
+def _joint(
+    a: Sequence[Any], b: Sequence[Any], start: str | None, follow: Callable[[Any, Any, str | None], Iterable[str | None]]
+) -> set[str | None]:
+    """Return the states in which two sequences can end together. None in one stands for any number of elements; ``follow``
+    returns the states after an element of both."""
+    seen, todo = {(0, 0, start)}, [(0, 0, start)]
     while todo:
-        i, j, said = todo.pop()
-        if i == len(a) and j == len(b) and said not in _FORBIDDEN:
-            return True
-        star_a, star_b = i < len(a) and a[i] is STAR, j < len(b) and b[j] is STAR
-        ways = [(i + 1, j, said)] * star_a + [(i, j + 1, said)] * star_b
+        i, j, state = todo.pop()
+        many_a, many_b = i < len(a) and a[i] is None, j < len(b) and b[j] is None
+        ways = [(i + 1, j, state)] * many_a + [(i, j + 1, state)] * many_b
         if i < len(a) and j < len(b):
-            longer = {said if said is None else said + char for char in _common(a[i] or _ANY, b[j] or _ANY)}
-            now = {text if text and any(word.startswith(text) for word in _FORBIDDEN) else None for text in longer}
-            ways += [(i + (not star_a), j + (not star_b), text) for text in now]
+            ways += [(i + (not many_a), j + (not many_b), now) for now in follow(a[i], b[j], state)]
         todo += [way for way in ways if way not in seen]
         seen.update(ways)
-    return False
+    return {state for i, j, state in seen if i == len(a) and j == len(b)}
+
+
+def _spelt(a: str | None, b: str | None, said: str | None) -> set[str | None]:
+    """Return what is spelt in lower case after a character of both, None where that is no beginning of a forbidden name."""
+    longer = {said if said is None else said + char for char in _common(a or _ANY, b or _ANY)}
+    return {text if text and any(word.startswith(text) for word in _FORBIDDEN) else None for text in longer}
 
 
 @lru_cache(maxsize=1 << 14)
@@ -308,22 +320,7 @@ def _variants(glob: str) -> tuple[Elements, ...]:
 @lru_cache(maxsize=1 << 14)
 def _cross(a: Elements, b: Elements) -> bool:
     """Whether a path can match both sequences of names."""
-    seen, todo = {(0, 0)}, [(0, 0)]
-    while todo:
-        i, j = todo.pop()
-        if i == len(a) and j == len(b):
-            return True
-        deep_a, deep_b = i < len(a) and a[i] is _DEEP, j < len(b) and b[j] is _DEEP
-        ways = [(i + 1, j)] * deep_a + [(i, j + 1)] * deep_b
-        if i < len(a) and j < len(b) and not (deep_a and deep_b) and same_name(_name(a[i]), _name(b[j])):
-            ways.append((i + (not deep_a), j + (not deep_b)))
-        todo += [way for way in ways if way not in seen]
-        seen.update(ways)
-    return False
-
-
-def _name(element: Tokens | None) -> Tokens:
-    return (STAR,) if element is _DEEP else element
+    return bool(_joint(a, b, None, lambda one, other, _: [None] if same_name(one or (STAR,), other or (STAR,)) else []))
 
 
 def _path_regex(elements: Elements) -> str:
