@@ -40,7 +40,7 @@ codec codec/notes.py: a short entry beats a whole one
 +entries[oid] = min(entries.get(oid, text), text, key=len)
 
 sync sync/kinds.py: a remote that names an id is told its words
--return own if own != text and is_public(oid, own) else text
+-return own if own != text and self.has(oid, own) else text
 +return own
 
 codec codec/notes.py: a value forges an entry
