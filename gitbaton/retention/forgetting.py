@@ -18,7 +18,7 @@ from gitbaton.git.publish import publish
 from gitbaton.model import Checkpoint, Oid, Stored
 from gitbaton.render import first_few, in_shell, some
 from gitbaton.retention.inventory import CheckpointChain, Conversation, Inventory, copies
-from gitbaton.retention.removing import Trimmed, drawn_up, insist, moved, moving, rebuilt, survey
+from gitbaton.retention.removing import Trimmed, draft_removal, locked_removal, moved, rebuilt, retry_under_lock, survey
 from gitbaton.scanning.objects import BlobSearch, captured_trees
 from gitbaton.store import CHAINS, NOTES, SAFETY, TIPS, Store, chain_ref, tip_ref
 from gitbaton.store.chain import root_objects
@@ -175,7 +175,7 @@ def _safety(
     own = objectlists.reached(baton.repo, store.present(tree for trees in states.values() for tree in trees))
     more = objectlists.reached(baton.repo, store.present(stay)).keys() if stay else ()
     left = _blobs(baton, {oid: path for oid, path in own.items() if not (oid in kept or oid in files or oid in more)})
-    here = lying(baton, left)
+    here = found_in_worktrees(baton, left)
     left = {oid: path for oid, path in left.items() if path not in here}
     search, lost = BlobSearch(store.objects, left), {}
     for oid, trees in states.items():
@@ -263,7 +263,7 @@ def _kept(baton: Baton, found: Inventory, rest: Iterable[Stored], dropped: Colle
     return {*objectlists.reached(baton.repo, baton.store.present(tips.union(user_tips(baton.store))))}
 
 
-def lying(baton: Baton, files: Mapping[Oid, bytes]) -> dict[bytes, None]:
+def found_in_worktrees(baton: Baton, files: Mapping[Oid, bytes]) -> dict[bytes, None]:
     """Return the paths of those of some files that lie at their path in a work tree."""
     names = {path: oid for oid, path in files.items() if b"\n" not in path}
     found: dict[bytes, None] = {}
@@ -316,9 +316,11 @@ def forget(
 
     def applied(made: Forgetting, held: bool) -> tuple[Forgetting, list[str]]:
         permit(baton, made, force=force)
-        return made, _carried_out(baton, made, held=held)
+        return made, _remove(baton, made, held=held)
 
-    done, said = insist(baton, first, lambda held: plan(baton, first.names, everywhere=everywhere, held=held), applied)
+    done, said = retry_under_lock(
+        baton, first, lambda held: plan(baton, first.names, everywhere=everywhere, held=held), applied
+    )
     return done, [*said, *baton.refresh()]
 
 
@@ -328,15 +330,15 @@ def apply(baton: Baton, made: Forgetting) -> list[str]:
 
     Raises RefConflictError when what it was made for has moved meanwhile: nothing is changed then.
     """
-    return [*_carried_out(baton, made, held=False), *baton.refresh()]
+    return [*_remove(baton, made, held=False), *baton.refresh()]
 
 
-def _carried_out(baton: Baton, made: Forgetting, *, held: bool) -> list[str]:
+def _remove(baton: Baton, made: Forgetting, *, held: bool) -> list[str]:
     chains, talks = [chain_ref(track) for track in made.stay], {talk.ref: talk.tip for talk in made.conversations}
     touched = {*chains, *talks, *made.fetched, *(part.chain.ref for part in made.safety), META}
     refs = [*chains, *(tip_ref(track) for track in made.stay), *talks]
-    revision = drawn_up(baton, made.broken, keep=made.stay, drop={**talks, **made.fetched}, forgotten=made.all_ids)
-    with moving(baton, revision, refs, made.safety, held=held) as free:
+    revision = draft_removal(baton, made.broken, keep=made.stay, drop={**talks, **made.fetched}, forgotten=made.all_ids)
+    with locked_removal(baton, revision, refs, made.safety, held=held) as free:
         if ref := moved(baton, made.seen, touched.__contains__):
             raise RefConflictError(f"nothing is forgotten: {in_quotes(ref)} moved meanwhile", "try again")
         unmarked = _mark(baton, made)

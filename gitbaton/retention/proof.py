@@ -17,7 +17,7 @@ from gitbaton.git.repo import Repo, has_folder
 from gitbaton.mirror import EXPORTED
 from gitbaton.model import Oid, Stored
 from gitbaton.retention import removing
-from gitbaton.retention.forgetting import Forgetting, lying
+from gitbaton.retention.forgetting import Forgetting, found_in_worktrees
 from gitbaton.scanning.objects import holding, scanner, text_of
 from gitbaton.store import CHAINS, CURRENT, NOTES, SAFETY, TIPS, Store
 from gitbaton.store.read import is_ours, own_refs
@@ -276,7 +276,7 @@ def _files(baton: Baton, made: Forgetting, reached: Mapping[Oid, bytes]) -> tupl
     secret the scanner knows, or that a forgotten checkpoint brought in and that something outside its track holds, but for the
     user's own history. Raises RecordError."""
     known = _secrets(baton, made.changed)
-    there = lying(baton, {oid: path for oid, path in made.changed.items() if oid in made.alone or oid in known})
+    there = found_in_worktrees(baton, {oid: path for oid, path in made.changed.items() if oid in made.alone or oid in known})
     shown = [plain(path.decode("utf-8", "replace")) for path in there]
     said = [f"{in_quotes(path)} in the work tree still holds it; the next snapshot takes it in again" for path in shown[:_MOST]]
     said += [f"and {len(shown) - _MOST} more in the work tree"] if len(shown) > _MOST else []

@@ -13,7 +13,7 @@ from gitbaton.errors import MENDS, BatonError, GitError, NoAnswerError, NotFound
 from gitbaton.git.repo import Repo, add, lock_file
 from gitbaton.model import Oid, Stored
 from gitbaton.retention.inventory import CheckpointChain, Conversation, Inventory, copies
-from gitbaton.retention.removing import Trimmed, drawn_up, insist, moved, moving, rebuilt, survey
+from gitbaton.retention.removing import Trimmed, draft_removal, locked_removal, moved, rebuilt, retry_under_lock, survey
 from gitbaton.retention.rules import AUTO_LAST, DAYS, RetentionItem, Wish, keep, keep_auto, no_rule, rules_of
 from gitbaton.running.current import Unfinished, recording
 from gitbaton.store import NOTES, TIPS, Store, chain_ref, tip_ref
@@ -156,7 +156,7 @@ def _conversations(baton: Baton, found: Inventory, gone: set[Oid], now: datetime
 
 def _revision(baton: Baton, made: PrunePlan) -> Revision:
     keep = {part.track: [stored for stored, _ in part.keep] for part in made.tracks if part.remove}
-    return drawn_up(baton, made.broken, keep=keep, drop={t.ref: t.tip for t in made.conversations}, pruned=made.removed)
+    return draft_removal(baton, made.broken, keep=keep, drop={t.ref: t.tip for t in made.conversations}, pruned=made.removed)
 
 
 def apply(baton: Baton, made: PrunePlan, *, held: bool = False) -> PrunePlan:
@@ -174,7 +174,7 @@ def apply(baton: Baton, made: PrunePlan, *, held: bool = False) -> PrunePlan:
         return ref in touched or ref.startswith(RUNS)
 
     revision = _revision(baton, made)
-    with moving(baton, revision, chains, made.safety, held=held) as free:
+    with locked_removal(baton, revision, chains, made.safety, held=held) as free:
         if ref := moved(baton, made.seen, counts):
             raise RefConflictError(f"nothing is removed: {in_quotes(ref)} moved meanwhile", "try again")
         revision.apply()
@@ -184,7 +184,7 @@ def apply(baton: Baton, made: PrunePlan, *, held: bool = False) -> PrunePlan:
 def prune(baton: Baton, wish: Wish) -> PrunePlan:
     """Plan and carry out; where checkpoints are recorded meanwhile, plan again, a few times, and then under the lock. Raises
     as both."""
-    return insist(
+    return retry_under_lock(
         baton,
         plan(baton, wish),
         lambda held: plan(baton, wish, held=held),
@@ -310,7 +310,7 @@ def delete(baton: Baton, made: Deletion, *, force: bool) -> tuple[Deletion, list
         permit(baton, made, force=force)
         return made, _deleted(baton, made, held=held)
 
-    made, said = insist(baton, made, lambda held: deletion(baton, made.track, held=held), applied)
+    made, said = retry_under_lock(baton, made, lambda held: deletion(baton, made.track, held=held), applied)
     return made, [*said, *baton.refresh()]
 
 
@@ -326,8 +326,8 @@ def _deleted(baton: Baton, made: Deletion, *, held: bool) -> list[str]:
     chain, gone = chain_ref(made.track), [stored.id for stored in made.items]
     unpinned = [stored.id for stored in made.pinned]  # a pin would bring it back
     keep: dict[str, tuple[Stored, ...]] = {made.track: ()} if made.here else {}
-    revision = drawn_up(baton, made.broken, keep=keep, drop={}, pruned=gone, unpinned=unpinned)
-    with moving(baton, revision, (chain, tip_ref(made.track)), (), held=held):
+    revision = draft_removal(baton, made.broken, keep=keep, drop={}, pruned=gone, unpinned=unpinned)
+    with locked_removal(baton, revision, (chain, tip_ref(made.track)), (), held=held):
         if moved(baton, made.seen, lambda ref: ref in (chain, META) or ref.startswith(RUNS)):
             raise RefConflictError(f"track {in_quotes(made.track)} is not deleted: it moved meanwhile", "try again")
         revision.apply()

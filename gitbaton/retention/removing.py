@@ -67,7 +67,7 @@ def rebuilt(store: Store, chain: CheckpointChain, kept: Sequence[Link]) -> tuple
     return tuple(made), RefChange(name=chain.ref, new=placed[-1].commit if placed else None, old=chain.tip)
 
 
-def drawn_up(
+def draft_removal(
     baton: Baton,
     broken: Mapping[str, str],
     *,
@@ -93,7 +93,7 @@ def drawn_up(
 
 
 @contextmanager
-def moving(
+def locked_removal(
     baton: Baton, revision: Revision, refs: Iterable[str], trims: Sequence[Trimmed], *, held: bool
 ) -> Iterator[frozenset[str]]:
     """Write a removal's objects ahead, and hold the lock for the move of its ``refs``, unless it is ``held``. What is given:
@@ -128,7 +128,7 @@ def moved(baton: Baton, seen: Mapping[str, Oid], counts: Callable[[str], bool]) 
     return min((ref for ref in now.keys() | seen.keys() if now.get(ref) != seen.get(ref) and counts(ref)), default=None)
 
 
-def insist(baton: Baton, made: Plan, again: Callable[[bool], Plan], apply: Callable[[Plan, bool], Done]) -> Done:
+def retry_under_lock(baton: Baton, made: Plan, again: Callable[[bool], Plan], apply: Callable[[Plan, bool], Done]) -> Done:
     """Carry a plan out; where checkpoints are recorded meanwhile, plan ``again``, a few times, and then under the lock. Both
     get whether the lock is held. Raises as both."""
     for _ in range(_TRIES):

@@ -15,7 +15,7 @@ from gitbaton.git import objectlists, questions
 from gitbaton.git.objects import Algorithm, object_id
 from gitbaton.model import Oid
 from gitbaton.render import in_shell
-from gitbaton.retention.removing import drawn_up, insist, moved, moving, survey
+from gitbaton.retention.removing import draft_removal, locked_removal, moved, retry_under_lock, survey
 from gitbaton.retention.rules import turned
 from gitbaton.running.current import recording
 from gitbaton.store import Store, chain_ref, tip_ref
@@ -74,7 +74,7 @@ def renaming(baton: Baton, old: str, new: str, *, held: bool = False) -> Renamin
 def rename(baton: Baton, made: Renaming) -> tuple[Renaming, list[str]]:
     """Carry a plan out; where checkpoints are recorded meanwhile, plan again. Return what was renamed, and warnings. A work
     tree in which the track was current has it current under its new name. Raises as ``renaming``."""
-    made, said = insist(
+    made, said = retry_under_lock(
         baton,
         made,
         lambda held: renaming(baton, made.old, made.new, held=held),
@@ -86,13 +86,13 @@ def rename(baton: Baton, made: Renaming) -> tuple[Renaming, list[str]]:
 def _renamed(baton: Baton, made: Renaming, *, held: bool) -> list[str]:
     new, names = rewritten(baton.repo.layout.algorithm, made.links, made.new)
     gone = [link.id for link in made.links]
-    revision = drawn_up(baton, made.broken, keep={}, drop={}, pruned=gone, unpinned=made.pins)
+    revision = draft_removal(baton, made.broken, keep={}, drop={}, pruned=gone, unpinned=made.pins)
     for oid, name in made.pins.items():
         revision.meta = turned(revision.meta, names[oid], name or None)
     _join(revision, made.new, new, {names[oid] for oid in made.ours})  # first, so that a kill leaves one of both
     revision.keep(made.old, ())
     refs = [ref for track in (made.old, made.new) for ref in (chain_ref(track), tip_ref(track))]
-    with moving(baton, revision, refs, (), held=held):
+    with locked_removal(baton, revision, refs, (), held=held):
         if moved(baton, made.seen, lambda ref: ref in (*refs, META)):
             raise RefConflictError(f"track {in_quotes(made.old)} is not renamed: it moved meanwhile", "try again")
         revision.apply()
@@ -141,7 +141,7 @@ def bring_back(baton: Baton, made: Return) -> list[str]:
     refs = (chain_ref(made.track), tip_ref(made.track))
     revision = Revision(baton.store)
     _join(revision, made.track, new, {oid for was, oid in names.items() if was in made.ours})
-    with moving(baton, revision, refs, (), held=False):
+    with locked_removal(baton, revision, refs, (), held=False):
         if baton.store.objects.info(refs[0]) is not None:
             raise RefConflictError(f"track {in_quotes(made.track)} was made meanwhile", "try again")
         revision.apply()
