@@ -9,18 +9,16 @@ from datetime import timedelta
 
 from gitbaton.codec import (
     Json,
-    Note,
     canonical,
     counted,
     decode,
     document,
     encode,
-    entry,
     in_quotes,
     message,
     parse,
+    parse_note,
     payload,
-    timestamp,
 )
 from gitbaton.codec.text import MAX_BYTES
 from gitbaton.errors import BatonError, RecordError, UsageError
@@ -36,7 +34,7 @@ from gitbaton.model import Checkpoint, FileState, Here, IndexState, Oid, Skipped
 from gitbaton.store import NOTES
 from gitbaton.store import meta as store_meta
 from gitbaton.store.chain import INDEX, MAX_COMMIT, ROOMS, STAGES, beside, root_objects
-from gitbaton.store.join import Link, linked, merged_note, on_top, plan_notes
+from gitbaton.store.join import Link, Places, linked, on_top, plan_notes
 from gitbaton.store.meta import MOST_BYTES, Meta, pin_of
 from gitbaton.store.provenance import of_run
 from gitbaton.store.read import readable_checkpoints
@@ -561,26 +559,16 @@ def notes(survey: Survey, tip: Oid | None, said: Iterable[Stored], dropped: Call
             found = survey.read(blob, LARGEST)
             if found is not None and found.kind == "blob" and found.data is not None:
                 texts.setdefault(target, found.data)
-    stored = sorted(said, key=lambda s: (s.checkpoint.created, s.id))
-    chained = {s.id: s.checkpoint for s in stored}
-
-    times = {s.id: timestamp(s.checkpoint.created).encode() for s in stored}
-    new: dict[Oid, dict[Oid, bytes]] = {target: {} for target in texts}
-    for one in stored:
-        head = one.checkpoint.head
-        if one.checkpoint.kind == "manual" and head is not None and survey.info(head) is not None:
-            new.setdefault(head, {})[one.id] = entry(one.id, one.checkpoint)
+    places = Places(survey.store)
 
     def gone(oid: Oid) -> bool:
-        return oid not in chained and (dropped is None or dropped(oid))
+        return places.anywhere(oid, b"") is None and (dropped is None or dropped(oid))
 
-    def full(oid: Oid, text: bytes) -> bytes:
-        return entry(oid, chained[oid]) if oid in chained else text
-
-    def settled(note: Note) -> Note:
-        return replace(note, older=False)  # the chains say what there is
-
-    texts = {target: merged_note([texts.get(target, b"")], more, times, gone, full, settled) for target, more in new.items()}
+    heads = (s.checkpoint.head for s in said if s.checkpoint.kind == "manual")
+    for target in sorted({*texts, *(head for head in heads if head is not None and survey.info(head) is not None)}):
+        note = parse_note(texts.get(target, b""))
+        note = replace(note, entries=tuple(item for item in note.entries if not gone(item[0])))
+        texts[target] = places.settled(target, note, gone).render(places.full)  # the chains say what there is
     texts = {target: text for target, text in texts.items() if text}
     objects, change = plan_notes(survey.store, texts, NOBODY + b" 0 +0000", _MESSAGE)
     survey.add(objects)
@@ -701,11 +689,9 @@ class RunMender:
         who = next((one.author.rsplit(b" ", 2)[0] for one in found.values()), NOBODY)
         bare = (RawCommit(tree=tree, parents=(), author=b"", message=b"") for tree in self.survey.run_trees)
         records = filter(None, (self._record(run, oid) for oid in self.survey.records))
-        texts = [*filter(None, (self._held(run, commit) for commit in bare))]
-        for one in (*texts, *(FoundRecord(record=record, parts=record.named, author=b"") for record in records)):
-            if encode_record(one.record) not in found:
-                author = author_at(who, one.record.started)
-                found[encode_record(one.record)] = replace(one, author=author)
+        texts = (FoundRecord(record=record, parts=record.named, author=b"") for record in records)
+        for one in (*filter(None, (self._held(run, commit) for commit in bare)), *texts):
+            found.setdefault(encode_record(one.record), replace(one, author=author_at(who, one.record.started)))
         return list(found.values())
 
     def _with_whole_parts(self, run: str, held: FoundRecord, lost: list[Lost]) -> FoundRecord:
