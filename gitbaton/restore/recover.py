@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from gitbaton.baton import Baton
 from gitbaton.codec import Json, canonical, in_quotes, parse, path_document, path_of
@@ -33,7 +33,7 @@ from gitbaton.store.chain import (
     take_back,
 )
 from gitbaton.system.files import acquire, read_regular, release
-from gitbaton.values import replace, value
+from gitbaton.values import cast, replace, value
 from gitbaton.worktree.checkout import GITLINK, Difference, changed_tree, differences, entry_at
 from gitbaton.worktree.filetrees import LINK
 from gitbaton.worktree.heldbytes import exact_bytes
@@ -96,38 +96,29 @@ def read_intent(repo: Repo) -> Intent | None:
     if not isinstance(found, dict) or found.get("v") != _FORMAT:
         raise RecordError(f"{in_quotes(intent_path(repo))} is not a record of this gitbaton")
     op = next((name for name in OPS if name == found.get("op")), None)
-    index = found.get("index")
-    ids = {key: found.get(key) for key in ("target", "previous", "safety")}
-    seen, mark, root = found.get("seen"), found.get("mark"), found.get("root")
-    target, previous, safety = (_oid(ids[key]) for key in ("target", "previous", "safety"))
-    if (
-        op is None
-        or not isinstance(index, bool)
-        or target is None
-        or not isinstance(seen, list)
-        or not isinstance(mark, str)
-        or root is None
-    ):
+    index, seen, mark, root = (found.get(key) for key in ("index", "seen", "mark", "root"))
+    ids = (found.get(key) for key in ("target", "previous", "safety"))
+    target, previous, safety = (oid if isinstance(oid, str) and OID.match(oid) else None for oid in ids)
+    whole = isinstance(index, bool) and isinstance(seen, list) and isinstance(mark, str) and root is not None
+    if op is None or target is None or not whole:
         raise RecordError(f"{in_quotes(intent_path(repo))} is malformed")
+    words = tuple(str(word) for word in cast(list[Json], seen))
     return Intent(
-        op=op, target=target, previous=previous, safety=safety, index=index, seen=_words(seen), mark=mark, root=path_of(root)
+        op=op,
+        target=target,
+        previous=previous,
+        safety=safety,
+        index=bool(index),
+        seen=words,
+        mark=str(mark),
+        root=path_of(cast(Json, root)),
     )
-
-
-def _oid(found: Json) -> Oid | None:
-    return found if isinstance(found, str) and OID.match(found) else None
-
-
-def _words(found: Sequence[Json]) -> tuple[str, ...]:
-    return tuple(str(word) for word in found)
 
 
 def remove_intent(repo: Repo) -> None:
     """Remove the record: the restore is over."""
-    try:
+    with suppress(FileNotFoundError):
         os.unlink(intent_path(repo))
-    except FileNotFoundError:
-        pass
 
 
 def set_intent_aside(repo: Repo) -> str:

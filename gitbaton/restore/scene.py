@@ -21,7 +21,7 @@ from gitbaton.system.files import Signature
 from gitbaton.system.process import Process
 from gitbaton.values import replace
 from gitbaton.worktree.capture import Captured, capture_with_index, private_folder, with_modes, with_raw
-from gitbaton.worktree.checkout import GITLINK, Difference, GitEntry, Guard, differences, take_in, take_out
+from gitbaton.worktree.checkout import GITLINK, Difference, GitEntry, Guard, differences, take_in
 from gitbaton.worktree.filetrees import parents
 from gitbaton.worktree.gate import has_links
 from gitbaton.worktree.heldbytes import exact_bytes, moved, read_held
@@ -108,7 +108,8 @@ class PresentState:
         """Say that paths are not there which git was told to take for unchanged, and which are not on disk."""
         self.hidden = sorted(absent)
         if absent:
-            self.captured = replace(self.captured, tree=take_out(self.index, absent))
+            self.index.forget(absent)
+            self.captured = replace(self.captured, tree=self.index.write_tree())
 
     def take_in(self, made: Mapping[str, GitEntry]) -> list[str]:
         """Capture also files that a step made and that ignore rules hide, as far as they are what it made; return the

@@ -351,14 +351,14 @@ def _mounted(folder: int, name: str) -> bool:
 
 def mount_points() -> set[str]:
     """Return the folders at which anything is mounted; none where the system does not tell."""
-    import re
-
     try:
         with open(_MOUNTS, "rb") as file:
             places = [line.split(b" ", 5)[4] for line in file]
     except (OSError, IndexError):
         return set()
-    return {os.fsdecode(re.sub(rb"\\([0-7]{3})", lambda m: bytes([int(m[1], 8)]), place)) for place in places}
+    for code, char in ((b"\\040", b" "), (b"\\011", b"\t"), (b"\\012", b"\n"), (b"\\134", b"\\")):
+        places = [place.replace(code, char) for place in places]
+    return {os.fsdecode(place) for place in places}
 
 
 def copy_rest(reader: BinaryIO, writer: BinaryIO) -> None:

@@ -33,7 +33,7 @@ from gitbaton.worktree.index import (
     stages_tree,
 )
 from gitbaton.worktree.modes import Modes, survey
-from gitbaton.worktree.rawbytes import KeptBytes, keep, may_convert
+from gitbaton.worktree.rawbytes import KeptBytes, conversions, keep
 from gitbaton.worktree.untracked import (
     CaptureRules,
     filtered_until_now,
@@ -571,7 +571,7 @@ class _Intake:
         changes = self.changes
         paths = [*(changes.tracked or ()), *changes.untracked, *self.appeared]
         held = {path for path, _, _ in self.kept.held}
-        if changes.few() is None and (changes.tracked is None or may_convert(self.index.repo, self.root, paths)):
+        if changes.few() is None and (changes.tracked is None or conversions(self.index.repo, self.root, paths)):
             paths += self._differing("d")
         return [path for path in dict.fromkeys(paths) if path not in held]
 

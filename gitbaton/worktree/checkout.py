@@ -275,12 +275,6 @@ def hidden(index: PrivateIndex, paths: Collection[str]) -> list[str]:
     return [row[2:] for row in listing if row[:1] in "Ss" and row[2:] in wanted]
 
 
-def take_out(index: PrivateIndex, paths: Iterable[str]) -> Oid:
-    """Remove paths from a private index that are not on disk, though git was told to take them for unchanged; its tree."""
-    index.forget(paths)
-    return index.write_tree()
-
-
 def check_out(index: PrivateIndex, now: Oid, then: Oid) -> None:
     """Bring a new work tree, in which nothing else is at work, from ``now``, which the private index holds, to ``then``; the
     index has the files' stat data afterwards. Raises PathError for a file that cannot be written, GitError."""

@@ -16,7 +16,7 @@ from gitbaton.worktree.filetrees import EXECUTABLE, FILE, LARGE, LINK, FileEntry
 from gitbaton.worktree.gate import folders_of
 from gitbaton.worktree.index import PrivateIndex, modified
 from gitbaton.worktree.modes import NOTHING, Modes, survey
-from gitbaton.worktree.rawbytes import may_convert
+from gitbaton.worktree.rawbytes import conversions
 from gitbaton.worktree.untracked import excludes, ignored_by
 
 _TRACKED = ("diff-files", "-z", "--raw", "--no-renames", "--no-abbrev", "--ita-invisible-in-index", "--ignore-submodules=all")
@@ -159,7 +159,7 @@ class Watch:
     def _same_to_git(self, clean: Clean, after: Mapping[str, _Seen]) -> set[str]:
         """Return the files that were only touched, though their bytes are not those in the index: git converts them."""
         there = [p for p in clean if after[p].entry is not None and "\n" not in p]
-        asked = [p for p in may_convert(self._files.repo, self._files.root, there, self._index.git) if clean[p].mode != LINK]
+        asked = [p for p in conversions(self._files.repo, self._files.root, there, self._index.git) if clean[p].mode != LINK]
         if not asked:
             return set()
         names = b"".join(os.fsencode(p) + b"\n" for p in asked)

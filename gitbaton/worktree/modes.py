@@ -260,19 +260,20 @@ class Folders:
     def opened(self, path: str, *, make: bool = False) -> Iterator[tuple[int, str]]:
         """Yield a descriptor of a path's folder, reached through no symbolic link, and its name there; with ``make`` missing
         folders are made. Raises OSError."""
-        ways, (*folders, name) = parents(path), path.split("/")
-
-        def made(fd: int, depth: int) -> None:
-            self.fresh.add(ways[depth])
-            found, most = os.fstat(fd).st_mode, self.permits.most.most(ways[depth] + "/")
-            if found & ALL & ~most:
-                self._later[ways[depth]] = found & ALL & most
-
+        *folders, name = path.split("/")
         try:
             fd = open_below(self.root, folders)
         except FileNotFoundError:
             if not make:
                 raise
+            ways = parents(path)
+
+            def made(fd: int, depth: int) -> None:
+                self.fresh.add(ways[depth])
+                found, most = os.fstat(fd).st_mode, self.permits.most.most(ways[depth] + "/")
+                if found & ALL & ~most:
+                    self._later[ways[depth]] = found & ALL & most
+
             fd = open_below(self.root, folders, made, lambda depth: self.permits.most.most(ways[depth] + "/") | 0o700)
         try:
             yield fd, name
@@ -301,8 +302,9 @@ def confine(root: str, most: Modes) -> None:
     give(root, {path: mode & most.most(path) for path, mode in looked(root, paths)})
 
 
-def give(root: str, modes: Mapping[str, int]) -> None:
-    """Give files and folders their permissions, through no symbolic link and as far as they are ours to change."""
+def give(root: str, modes: Mapping[str, int], bits: int = ALL) -> None:
+    """Give files and folders (with a slash) those ``bits`` of their modes, through no symbolic link and as far as they are ours
+    to change."""
     for path in sorted(modes, reverse=True):  # what is in a folder first, while it can be entered
         *folders, name = path.removesuffix("/").split("/")
         with suppress(OSError):
@@ -313,8 +315,8 @@ def give(root: str, modes: Mapping[str, int]) -> None:
                 os.close(above)
             try:
                 found = os.fstat(fd).st_mode
-                if (stat.S_ISDIR(found) if path.endswith("/") else stat.S_ISREG(found)) and (found ^ modes[path]) & ALL:
-                    os.fchmod(fd, found & 0o7000 | modes[path] & ALL)
+                if (stat.S_ISDIR(found) if path.endswith("/") else stat.S_ISREG(found)) and (found ^ modes[path]) & bits:
+                    os.fchmod(fd, found & 0o7777 & ~bits | modes[path] & bits)
             finally:
                 os.close(fd)
 
@@ -326,14 +328,12 @@ def prune(root: str, folders: Sequence[str], above: int = 0, keep: Collection[st
             return
         try:
             parent = open_below(root, folders[: depth - 1])
+            try:
+                os.rmdir(folders[depth - 1], dir_fd=parent)
+            finally:
+                os.close(parent)
         except OSError:
             return
-        try:
-            os.rmdir(folders[depth - 1], dir_fd=parent)
-        except OSError:
-            return
-        finally:
-            os.close(parent)
 
 
 def arrange(root: str, want: Mapping[str, int], gone: Iterable[str], keep: Collection[str] = ()) -> None:
@@ -346,15 +346,7 @@ def arrange(root: str, want: Mapping[str, int], gone: Iterable[str], keep: Colle
     for folder in sorted(want):
         with suppress(OSError):
             os.close(open_below(root, folder.split("/"), lambda fd, depth: None))
-    for folder in sorted(want, reverse=True):  # what is in a folder first, while it can be entered
-        with suppress(OSError):
-            fd = open_below(root, folder.split("/"))
-            try:
-                found = os.fstat(fd).st_mode
-                if (found ^ want[folder]) & 0o2777:
-                    os.fchmod(fd, found & 0o5000 | want[folder] & 0o2777)
-            finally:
-                os.close(fd)
+    give(root, {f"{folder}/": mode for folder, mode in want.items()}, 0o2777)
 
 
 def survey(index: PrivateIndex, root: str, touched: Collection[str] | None) -> Modes:
@@ -365,7 +357,8 @@ def survey(index: PrivateIndex, root: str, touched: Collection[str] | None) -> M
     the last look at the same index. Folders are looked at each time.
     """
     repo, mask, key = index.repo, umask() & 0o022, index.key()
-    key = f"{key} {mask:o} {root}" if key and touched is not None and _heeds_ctime(repo) else ""
+    heeds_ctime = setting(repo, "core.checkstat") != "minimal" and repo.boolean("core.trustctime", default=True)
+    key = f"{key} {mask:o} {root}" if key and touched is not None and heeds_ctime else ""
     known = _load(os.path.join(repo.layout.git_dir, "baton", _CACHE), key) if key else None
     if known is None:
         known, lasting = _scan(index, root, frozenset(touched or ()), mask)
@@ -385,10 +378,6 @@ class _KnownModes:
     modes: Modes
     folders: tuple[str, ...]
     doubtful: tuple[str, ...]
-
-
-def _heeds_ctime(repo: Repo) -> bool:
-    return setting(repo, "core.checkstat") != "minimal" and repo.boolean("core.trustctime", default=True)
 
 
 def _scan(index: PrivateIndex, root: str, touched: Collection[str], mask: int) -> tuple[_KnownModes, bool]:

@@ -283,7 +283,8 @@ class Stages:
 
     def __init__(self, root: str, folder: str) -> None:
         self.root, self.folder, self._mounts = os.path.realpath(root), folder, mount_points()
-        self._name, self._found = swap.temporary_name(os.path.basename(folder)), dict[str, str]()
+        self._name = f".baton-{os.path.basename(folder).replace('.', '')[-16:]:0>16}.new"
+        self._found: dict[str, str] = {}
         self._home = self._where(os.path.realpath(folder))
 
     def _where(self, folder: str) -> tuple[int, str]:
@@ -295,11 +296,12 @@ class Stages:
 
     def of(self, path: str) -> str:
         """Return the folder of ours for a path; no symbolic link leads to it."""
-        above = os.path.dirname(path)
+        above = path.rpartition("/")[0]
         if above not in self._found:
             top, where = self.root, self._where(self.root)
-            for at in (os.path.join(self.root, folder) for folder in parents(path)):
-                if not os.path.isdir(at) or os.path.islink(at):
+            for at in (f"{self.root}/{folder}" for folder in parents(path)):
+                seen = stat_signature(at)
+                if seen is None or not stat.S_ISDIR(seen[4]):
                     break
                 there = os.stat(at).st_dev, at if at in self._mounts else where[1]
                 if there != where:
@@ -325,8 +327,9 @@ class Stages:
 
     def bring(self, path: str) -> str:
         """Move a new file from ``folder`` to where it is to be; that comes back. Raises OSError."""
-        place = self.new(path)
-        if self.of(path) != self.folder:
+        stage = self.of(path)
+        place = os.path.join(stage, _NEW, path)
+        if stage != self.folder:
             import shutil
 
             os.makedirs(os.path.dirname(place), exist_ok=True)

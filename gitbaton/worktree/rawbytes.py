@@ -48,16 +48,12 @@ _NAMED_BYTES = 100_000
 _FAILED = re.compile(r"^error: .*(?:filter|subprocess)", re.M)
 
 
-def may_convert(repo: Repo, root: str, paths: Collection[str], git: Git | None = None) -> list[str]:
-    """Return those of ``paths`` that git may change on the way in or out; the rest come back as they are.
+def conversions(repo: Repo, root: str, paths: Collection[str], git: Git | None = None) -> dict[str, str]:
+    """Return those of ``paths`` that git may change on the way in or out, each with the filter that it stands behind, or "";
+    the rest come back as they are.
 
     No process is started where neither attributes nor core.autocrlf are in play. ``git`` says which index counts.
     """
-    return list(conversions(repo, root, paths, git))
-
-
-def conversions(repo: Repo, root: str, paths: Collection[str], git: Git | None = None) -> dict[str, str]:
-    """Return the paths of ``may_convert``, each with the filter that it stands behind, or ""."""
     auto = setting(repo, "core.autocrlf") not in OFF
     if not paths or not (auto or has_attributes(repo, root, paths)):
         return {}

@@ -14,7 +14,7 @@ from gitbaton.git.objects import NewObject, TreeEntry, new_object, tree_data
 from gitbaton.worktree.capture import capture_with_index, private_folder, with_raw
 from gitbaton.worktree.index import PrivateIndex
 from gitbaton.worktree.place import make_file
-from gitbaton.worktree.rawbytes import differing, entries, may_convert, read_raw
+from gitbaton.worktree.rawbytes import conversions, differing, entries, read_raw
 from gitbaton.worktree.untracked import CaptureRules
 from tests.kit import Sandbox
 from tests.kit.processes import git_log
@@ -52,7 +52,7 @@ def test_line_feeds_where_nothing_converts_them_cost_one_process(repo: Sandbox, 
 @some("place", ["info", "home", "xdg", "setting", "folder"], 2)
 def test_wherever_attributes_are_found(repo: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str) -> None:
     with repo.open() as baton:
-        assert may_convert(baton.repo, str(repo.path), ["d/e/f.txt"]) == []
+        assert [*conversions(baton.repo, str(repo.path), ["d/e/f.txt"])] == []
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "xdg") if place == "xdg" else "")
     files = {
         "info": repo.path / ".git/info/attributes",
@@ -67,7 +67,7 @@ def test_wherever_attributes_are_found(repo: Sandbox, tmp_path: Path, monkeypatc
         repo.git("config", "core.attributesFile", str(files[place]))
     repo.write("d/e/f.txt", "one\n")
     with repo.open() as baton:
-        assert may_convert(baton.repo, str(repo.path), ["d/e/f.txt", "d/e/f.bin"]) == ["d/e/f.txt"]
+        assert [*conversions(baton.repo, str(repo.path), ["d/e/f.txt", "d/e/f.bin"])] == ["d/e/f.txt"]
     check_gives_back(repo, "d/e/f.txt")
 
 
