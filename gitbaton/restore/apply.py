@@ -217,7 +217,7 @@ class _Restoring:
             raise PathError(f"{in_quotes(path)}: {why}", reasons=reasons)
 
     def _refuse_pruned(self) -> None:
-        """'git prune' may have taken what the capture wrote, and nothing tells that it ran. Raises CollectedError."""
+        """Raise CollectedError if 'git prune' took what the capture wrote: nothing tells that it ran."""
         before = {d.path: d.now.oid for d in self.scene.changing if d.now is not None}
         oids = [self.scene.tree, self.plan.tree, *([self.plan.staged.tree] if self.plan.composed else []), *before.values()]
         for oid, found in zip(oids, self.baton.store.objects.read_many(oids, 0), strict=True):
@@ -344,11 +344,11 @@ class _Restoring:
         return said
 
     def _begin(self) -> None:
-        """From here on files may have changed."""
+        """Note that files may have changed from here on."""
         self.begun = True
 
     def _forget(self, intent: Intent) -> None:
-        """Nothing was changed: leave nothing behind."""
+        """Leave nothing behind: nothing was changed."""
         self.lock.release()
         if self.safety is not None:
             with self.repo.lock((self.ref,)):
@@ -356,7 +356,7 @@ class _Restoring:
         remove_intent(self.repo)
 
     def _take_back(self, intent: Intent, error: BaseException) -> None:
-        """Put everything back as it was; where even that fails, the next command goes on. Raises GitError then."""
+        """Put everything back as it was; where even that fails, the next command finishes. Raises GitError then."""
         self.repo.progress("putting files back", 0, 0)
         late = error.hints if isinstance(error, BatonError) else ()  # what was written late, and where it is kept
         try:

@@ -117,7 +117,7 @@ def _refs(store: Store, chains: Mapping[str, Oid]) -> dict[str | None, Oid]:
 
 
 def _commits(store: Store, since: Oid | None, head: Oid | None) -> list[tuple[Oid, Step]]:
-    """HEAD's first-parent line since a commit, newest first, with the trees of each one's first parent and its own.
+    """Return HEAD's first-parent line since a commit, newest first, with the trees of each one's first parent and its own.
 
     Empty where it cannot be told.
     """
@@ -224,7 +224,7 @@ class _OwnerSearch:
     # Who held it first.
 
     def holders(self) -> dict[str, list[_Held]]:
-        """By path, the first checkpoint of each line that holds its wanted content."""
+        """Return by path the first checkpoint of each line that holds its wanted content."""
         searches = []
         constant = {path for path, content in self.wanted.items() if self.base.get(path, "") == content}
         for line in self.lines:
@@ -520,7 +520,7 @@ def _goes_on(span: Span, start: float, end: float) -> bool:
 
 
 def _last_changes(baton: Baton, states: Sequence[_Moment], paths: Collection[str]) -> dict[str, list[int]]:
-    """By path the places of the states that changed it, in order."""
+    """Return by path the places of the states that changed it, in order."""
     steps = [(a.tree, b.tree) for a, b in pairwise(states)]
     found, changed = dict[str, list[int]](), changes(baton.store, steps, dict.fromkeys(paths, ""))
     for place, step in enumerate(steps, 1):

@@ -120,7 +120,7 @@ class CheckpointGoal(Goal):
 
     @cached_property
     def _heads(self) -> tuple[Oid, Oid] | None:
-        """The trees of the commit that the checkpoint stands on, and of HEAD; None where one is not there."""
+        """Return the trees of the commit that the checkpoint stands on, and of HEAD; None where one is not there."""
         heads = self.target.checkpoint.head, self.scene.head.oid
         before, after = (tree_of(self.store, oid) if oid else nothing(self.store) for oid in heads)
         return (before, after) if before is not None and after is not None else None

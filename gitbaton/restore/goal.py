@@ -159,7 +159,8 @@ class Goal:
         return f"track {in_quotes(owner.track)}, checkpoint {self.baton.short(owner.where)}" if owner.certain else NOBODY
 
     def unknown(self, paths: Collection[str]) -> Mapping[str, str]:
-        """Why some of the paths are kept, where that is not just that it does not know them."""
+        """Return the reasons for which some of the paths are kept, where that is not just that the checkpoint does not know
+        them."""
         return {}
 
     def own(self, changing: Sequence[Difference]) -> Sequence[str]:

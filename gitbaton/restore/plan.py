@@ -87,7 +87,7 @@ class Decider:
         return PathAction(path=d.path, action="refuse", reason=reason) if reason else PathAction(path=d.path, action="create")
 
     def _never(self, d: Difference) -> str | None:
-        """Why a path is not touched whatever is asked."""
+        """Return the reason for which a path is not touched whatever is asked, or None."""
         if any(entry is not None and entry.mode == GITLINK for entry in (d.now, d.then)):
             return "submodule"
         reason = self.facts.unsafe(d.path)
@@ -100,8 +100,8 @@ class Decider:
         return reason
 
     def _nested(self, d: Difference) -> str | None:
-        """Why a path is not touched that lies in a repository of its own: what is there is that one's. What a step took from
-        there comes back."""
+        """Return the reason for which a path is not touched that is in a repository of its own, or None: what is there is that
+        one's. What a step took from there comes back."""
         back = self.guard.within and d.then is not None
         return NESTED if not back and self.guard.in_repository(d.path) else None
 
@@ -130,7 +130,7 @@ class Decider:
             if not self.facts.force and path not in self.facts.named:
                 self.steps[path] = PathAction(path=path, action="conflict", reason=reason)
 
-    def settle(self) -> list[PathAction]:
+    def finished(self) -> list[PathAction]:
         """Return the actions, after every path has made way, or has not been made way for."""
         while self._blocked() or self._needless():
             pass
@@ -205,7 +205,7 @@ class _Planner:
         decision = Decider(scope, everything, guard, self._facts(scope, kept, self._lasting(scope, kept)))
         now, then = self._unmerged()
         decision.leave(self._conflicts(now - then, decision.changing()))
-        found = self._with_further(self._explained(decision.settle()))
+        found = self._with_further(self._explained(decision.finished()))
         wanted = {d.path: d.then for d in scope if decision.steps[d.path].action in CHANGING}
         self.scene.take_out(self.hidden & wanted.keys())
         inside = self._inside(wanted, differing)
@@ -316,7 +316,8 @@ class _Planner:
         return {path for path in wanted if not nested.isdisjoint(parents(path))} if nested else set()
 
     def _lasting(self, scope: Sequence[Difference], kept: Bytes) -> dict[str, str]:
-        """Why paths are not touched that git would not put back, or of which an object is gone and not on disk either."""
+        """Return, with the reason, the paths that git would not put back, or of which an object is gone and not on disk
+        either."""
         ends = [(d.path, end) for d in scope for end in (d.now, d.then) if end is not None and end.mode != GITLINK]
         found = dict.fromkeys(refused_names(self.scene.index, [(path, end.mode) for path, end in ends]), INVALID)
         wanted = [(path, end.oid) for path, end in ends]

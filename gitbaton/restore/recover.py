@@ -325,13 +325,13 @@ def _at(store: Store, commit: Oid) -> Stored:
 def go_on(baton: Baton, intent: Intent, modes: Mapping[str, int]) -> dict[str, str]:
     """Complete an interrupted restore; what was left alone comes back, with the reason. Raises GitError, RecordError."""
     ends = Ends(baton.store, intent, modes)
-    left = _settle(baton, ends, forward=True)
+    left = _finish(baton, ends, forward=True)
     return left | _restage(baton, ends)
 
 
 def roll_back(baton: Baton, intent: Intent, modes: Mapping[str, int]) -> dict[str, str]:
     """Bring back the files of before an interrupted restore; as ``go_on``. Only while the index is that of before."""
-    return _settle(baton, Ends(baton.store, intent, modes), forward=False)
+    return _finish(baton, Ends(baton.store, intent, modes), forward=False)
 
 
 def index_is_of_before(baton: Baton, intent: Intent) -> bool:
@@ -340,19 +340,19 @@ def index_is_of_before(baton: Baton, intent: Intent) -> bool:
         return tuple(str(part) for part in signature(scene.index)) == intent.seen
 
 
-def _settle(baton: Baton, ends: Ends, *, forward: bool) -> dict[str, str]:
+def _finish(baton: Baton, ends: Ends, *, forward: bool) -> dict[str, str]:
     """Bring every touched path to one end; those that cannot be brought there, and why."""
     unwritable: dict[str, str] = {}
     while True:
         try:
-            return unwritable | _settle_once(baton, ends, unwritable, forward=forward)
+            return unwritable | _finish_once(baton, ends, unwritable, forward=forward)
         except PathError as error:
             if not error.reasons.keys() - unwritable.keys() or len(unwritable) > _PATIENCE:
                 raise
             unwritable |= error.reasons
 
 
-def _settle_once(baton: Baton, ends: Ends, unwritable: Mapping[str, str], *, forward: bool) -> dict[str, str]:
+def _finish_once(baton: Baton, ends: Ends, unwritable: Mapping[str, str], *, forward: bool) -> dict[str, str]:
     with looked(baton, (ends.before, ends.after), held_ignored(baton, ends.safety)) as scene:
         scene.within = ends.intent.op in STEPPING or not forward
         goal = ends.after if forward else ends.before

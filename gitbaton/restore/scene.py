@@ -101,7 +101,7 @@ class PresentState:
         return self.captured.tree
 
     def unsafe(self, path: str) -> str | None:
-        """Why the content at a path is not in the capture as it should be; None when it is."""
+        """Return the reason for which the content at a path is not in the capture as it should be; None when it is."""
         return covered(path, self.skipped)
 
     def take_out(self, absent: Collection[str]) -> None:

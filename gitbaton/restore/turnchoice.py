@@ -47,7 +47,7 @@ def chosen(baton: Baton, order: Order) -> tuple[Taken, ...]:
 
 
 def since(span: Span) -> float:
-    """From when on a turn can have changed something, in seconds since 1970."""
+    """Return the moment from which on a turn can have changed something, in seconds since 1970."""
     return span.began.checkpoint.created.timestamp() if span.began is not None else 0.0
 
 

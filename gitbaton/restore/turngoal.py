@@ -142,7 +142,7 @@ def _content(state: PathState) -> Oid | None:
 
 
 def _unlike(now: PathState, after: PathState, before: PathState) -> str:
-    """Why three states cannot be merged as texts; empty where they can."""
+    """Return the reason for which three states cannot be merged as texts; "" where they can."""
     if now.entry is None:
         return "removed since"
     if before.entry is None:

@@ -552,7 +552,7 @@ class _Intake:
             entries[path] = f"{mode} {oid if keeps else texts[-1].oid}"
             held.append((path, mode, texts[-1].oid))
             skipped.append(Skipped(path=path, reason=reason))
-        store.settle()
+        store.sync()
         repo.stow(texts)
         index.put({path: entry for path, entry in entries.items() if entry.split(" ") != [*there.get(path, ())]})
         self.kept |= KeptBytes(held=tuple(held))

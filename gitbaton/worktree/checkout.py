@@ -133,7 +133,8 @@ class Guard:
         return self._folders[folder]
 
     def in_the_way(self, path: str) -> str | None:
-        """Why a path cannot be put there, or None: ``ignored``, ``special-file``, ``nested-repository``, ``invalid-name``."""
+        """Return the reason for which a path cannot be put there, or None: ``ignored``, ``special-file``,
+        ``nested-repository``, ``invalid-name``."""
         if not is_safe(path):
             return INVALID
         for folder in parents(path):
@@ -146,7 +147,7 @@ class Guard:
         return NESTED if reason == "ignored" and self.in_repository(path) else reason
 
     def _folder(self, path: str) -> str | None:
-        """Why nothing can be put below a path; an empty text where nothing is there, None where a directory is."""
+        """Return the reason for which nothing can be put below a path; "" where nothing is there, None where a directory is."""
         found = self._stat(path)
         if found is None:
             return ""
@@ -161,7 +162,7 @@ class Guard:
         return self._inside(path) if stat.S_ISDIR(found.st_mode) else _kind(found)
 
     def _inside(self, folder: str) -> str | None:
-        """Why a directory cannot make room: whatever in it is neither a directory nor held."""
+        """Return the reason for which a directory cannot make room: something in it is neither a directory nor held."""
         try:
             with os.scandir(self._full(folder)) as entries:
                 listed = list(entries)

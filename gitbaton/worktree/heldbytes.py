@@ -133,7 +133,7 @@ class HeldStore:
     def hold(
         self, path: str, fd: int, driver: str, *, cleaned: bool, store: bool = True, wait: bool = True
     ) -> tuple[HeldBytes, Oid]:
-        """Keep what an open file holds, on disk when the call returns, or without ``wait`` when ``settle`` does, for ``path``
+        """Keep what an open file holds, on disk when the call returns, or without ``wait`` when ``sync`` does, for ``path``
         alone; and the id that these bytes have as a blob, which is not written. Without ``store`` only the token is made.
         Raises StaleError for a file that never is still, GitError."""
         try:
@@ -147,8 +147,8 @@ class HeldStore:
             raise GitError(f"{in_quotes(path)} cannot be kept in '{self.folder}': {why}") from None
         raise StaleError(f"{in_quotes(path)} changes each time it is read", paths=(path,))
 
-    def settle(self) -> None:
-        """Have on disk all that was held without a wait. Raises GitError."""
+    def sync(self) -> None:
+        """Fsync all that was held without a wait. Raises GitError."""
         try:
             if self._waiting:
                 sync_paths(os.path.join(self.target, fresh) for fresh in self._waiting.values())

@@ -122,7 +122,7 @@ def _is_odd(path: str, mode: int, rest: int, mask: int) -> bool:
 
 
 def without_group(mode: int) -> int:
-    """Permissions in which the group has none but those that all others have."""
+    """Return permissions in which the group has none but those that all others have."""
     return mode & ~0o070 | mode & (mode & 0o007) << 3
 
 

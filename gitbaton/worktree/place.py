@@ -1,7 +1,7 @@
 """Placer of a restore's files, all or none: rolled back where one fails; what is written late is kept.
 
 Git checks the new files out beside the work tree, filters and all; whatever it will not write is named, path by path, with the
-reason. Then each old file is put aside and looked at once more, and the new one is put into the free place. Both are in a
+reason. Then each old file is moved aside and looked at once more, and the new one is put into the free place. Both are in a
 folder of ours on the file system of their path.
 """
 
@@ -69,7 +69,7 @@ class Placer:
         self.index, self.root, self.marks, self.began, self.modes = index, root, marks, began, modes
         self.tree, self.changing, self.coming = tree, changing, [d for d in changing if d.then is not None]
         self.permits, self.folders, self.stages = permits, Folders(root, permits), Stages(root, folder)
-        self.places: dict[str, tuple[str, Identity]] = {}  # where a file is put aside, and which one it is
+        self.places: dict[str, tuple[str, Identity]] = {}  # where a file is moved aside, and which one it is
         self.moved: list[str] = []
         self.said: list[str] = []
         self.files = NewFiles(index, os.path.join(folder, _NEW), raw, git)
@@ -111,7 +111,7 @@ class Placer:
         try:
             for done, path in enumerate(sorted(going, key=os.fsencode, reverse=True)):
                 progress("replacing files", most * done // moves, most)
-                self._put_aside(path)
+                self._move_aside(path)
             for done, d in enumerate(coming, len(going)):
                 progress("replacing files", most * done // moves, most)
                 self._put_new(d.path)
@@ -123,7 +123,7 @@ class Placer:
             raise
 
     def _list(self) -> None:
-        """Write down what is put aside where, for the command that finds it after a kill."""
+        """Write down what is moved aside where, for the command that finds it after a kill."""
         for d in self.changing:
             old = self.marks.get(d.path)
             if d.now is not None and old is not None:
@@ -136,7 +136,7 @@ class Placer:
             file.write(b"".join(os.fsencode(row) + b"\0" for row in rows))
 
     def _roll_back(self) -> None:
-        """Put back what was put aside, where its place is free; the rest is what a safety checkpoint holds, or late."""
+        """Put back what was moved aside, where its place is free; the rest is what a safety checkpoint holds, or late."""
         for path in reversed(self.moved):
             place = self.places[path][0]
             try:
@@ -147,7 +147,7 @@ class Placer:
                 continue
 
     def _late(self) -> list[str]:
-        """Keep what was written into files that had been put aside; what should be said about it."""
+        """Keep what was written into files that had been moved aside; return what should be said about it."""
         late = [path for path in self.moved if _is_late(*self.places[path])]
         return [_keep(self.index.repo, path, self.places[path][0]) for path in late]
 
@@ -238,13 +238,13 @@ class Placer:
             said = " vanished meanwhile" if error.errno == errno.ENOENT else f": {error.strerror}"
             raise StaleError(f"{in_quotes(path)}{said}", paths=(path,)) from None
 
-    def _put_aside(self, path: str) -> None:
+    def _move_aside(self, path: str) -> None:
         """Take an old file out of its place. Raises StaleError when it is not the one that was captured."""
         place, old = self.places[path]
         with self._opened(path) as (folder, name):
             self.moved.append(path)
             try:
-                known = swap.put_aside(folder, name, place, lambda there: swap.is_same(there, old))
+                known = swap.move_aside(folder, name, place, lambda there: swap.is_same(there, old))
             except FileNotFoundError:
                 raise StaleError(f"{in_quotes(path)} vanished meanwhile", paths=(path,)) from None
             except OSError as error:
@@ -343,7 +343,7 @@ class Stages:
 
 
 def _is_late(place: str, expected: Identity) -> bool:
-    """Whether a file that was put aside was written since."""
+    """Whether a file that was moved aside was written since."""
     return os.path.lexists(place) and not swap.is_same(place, expected)
 
 
@@ -359,7 +359,7 @@ def _keep(repo: Repo, path: str, place: str) -> str:
 
 
 def rescue(repo: Repo) -> tuple[list[str], dict[str, int]]:
-    """After a restore that was killed: keep what was written into files that it had put aside; what should be said, and the
+    """After a restore that was killed: keep what was written into files that it had moved aside; what should be said, and the
     modes of the others.
 
     Only while no restore is at work in this work tree.
@@ -498,7 +498,7 @@ class NewFiles:
         return {d.path: bad[d.then.oid] for d in asked if d.then is not None and d.then.oid in bad}
 
     def _reasons(self, absent: Sequence[Difference], said: str) -> dict[str, str]:
-        """Why git did not write files and went on."""
+        """Return the reasons for which git did not write files and went on."""
         torn = self._torn(absent)
         rows, found = said.splitlines(), dict[str, str]()
         for d in absent:

@@ -278,7 +278,7 @@ class _Output:
             return all(self.takes(chunk) for chunk in iter(lambda: file.read(_CHUNK), b"")) and self.takes(trailer)
 
     def skip(self, trailer: bytes) -> bool:
-        """Go to behind the next ``trailer``; False when there is none."""
+        """Read on to behind the next ``trailer``; return False when there is none."""
         while (at := self.buffer.find(trailer)) < 0:
             del self.buffer[: max(0, len(self.buffer) - len(trailer) + 1)]
             if not self.more():
@@ -452,7 +452,7 @@ def _memory(repo: Repo) -> str:
 
 
 def _remembered(repo: Repo) -> Iterator[tuple[str, LocalAttributes, bytes]]:
-    """Since when what was said, the oldest first, each with its line; a line that cannot be read says nothing."""
+    """Yield what was said since which moment, the oldest first, each with its line; a line that cannot be read is left out."""
     try:
         lines = read_regular(_memory(repo), _MOST).splitlines()
     except OSError:

@@ -1,4 +1,4 @@
-"""Swap of files: one (put the old one aside and look at it, put the new one into the free place, or put the old one back), and
+"""Swap of files: one (move the old one aside and look at it, put the new one into the free place, or put the old one back), and
 many, each for itself, for the outputs of steps: what is not as expected is neither overwritten nor removed.
 
 Nothing is written over: what another process wrote in between was moved, not overwritten, or it stands where the new file is
@@ -123,7 +123,7 @@ def put(folder: int, source: str, name: str) -> bool:
     return True
 
 
-def put_aside(folder: int, name: str, place: str, expected: Callable[[str], bool]) -> bool:
+def move_aside(folder: int, name: str, place: str, expected: Callable[[str], bool]) -> bool:
     """Rename a file to ``place``; return whether ``expected`` knows it there. Raises OSError."""
     os.rename(name, place, src_dir_fd=folder, dst_dir_fd=folder)
     return expected(place)
@@ -134,7 +134,7 @@ def remove(folder: int, old: str, name: str, expected: Callable[[str], bool]) ->
     Raises OSError."""
     if stat.S_ISDIR(mode_at(folder, name)):
         return False
-    known = put_aside(folder, name, old, expected)
+    known = move_aside(folder, name, old, expected)
     if known:
         os.unlink(old, dir_fd=folder)
     else:
@@ -353,7 +353,7 @@ class _Swap:
             os.close(folder)
 
     def _sweep(self, folder: int, path: str) -> None:
-        """Remove what a killed swap left beside a path: what it was writing, and what it had put aside if that is stored."""
+        """Remove what a killed swap left beside a path: what it was writing, and what it had moved aside if that is stored."""
         fresh, old = _names(path)
         _unlink(folder, fresh)
         if not mode_at(folder, old):
