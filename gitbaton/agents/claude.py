@@ -127,7 +127,7 @@ class Claude(Client):
     resume = "claude --resume {}"
 
     def told(self, fields: Fields, env: Mapping[str, str]) -> dict[str, object] | None:
-        """What a payload says. Copilot and Cursor run these hooks beside their own: one event, one answer."""
+        """Return what a payload says. Copilot and Cursor run these hooks beside their own: one event, one answer."""
         if env.get("COPILOT_CLI") or env.get("CURSOR_VERSION") or fields.get("cursor_version"):
             return None
         tasks = fields.get("background_tasks")
@@ -139,11 +139,11 @@ class Claude(Client):
         return {**(super().told(fields, env) or {}), **said, "running": running if isinstance(tasks, list) else None}
 
     def own_words(self, prompt: str) -> bool:
-        """Whether what comes as a prompt is a notice, or else what the client says in the user's name."""
+        """Whether a prompt is a notice, or else what the client says in the user's name."""
         return not prompt or prompt.lstrip().startswith((_NOTICE, *_OURS))
 
     def heard(self, at: float | None, prompt: str) -> Iterator[Sign]:
-        """What a prompt that its hook heard says; one that asks for a plan is the approval of it."""
+        """Yield the signs of a prompt that its hook heard; one that asks for a plan is the approval of it."""
         return _asked(at, prompt)
 
     def doubts(self, of: Installed) -> Iterator[DoctorFinding]:
@@ -185,7 +185,8 @@ class Claude(Client):
         return found
 
     def read(self, record: Record) -> Iterator[Shown | Sign]:
-        """What the client says in the user's or the agent's name is nobody's word; of a subagent's record its edits count."""
+        """Read a record: what the client says in the user's or the agent's name is left out; of a subagent's record its edits
+        count."""
         kind, at = record.get("type"), time_of(record.get("timestamp"))
         if record.get("isSidechain") is True:
             signs = _answered(record, at) if kind == "assistant" else _given(record, at) if kind == "user" else ()
@@ -249,8 +250,7 @@ def _results(record: Record) -> list[Record]:
 
 
 def _prompt(record: Record, content: object, *, alone: bool = False) -> str:
-    """What the user said in a record; empty where the client says it. ``alone``: also an image without
-    words."""
+    """Return the user's words in a record; empty where the client says it. ``alone``: also an image without words."""
     human = dict_of(record.get("origin")).get("kind") in (None, "human") and record.get("rowSource") in (None, "local")
     ours = any(record.get(name) is True for name in _UNSAID) or record.get("commandMode") not in (None, "prompt")
     if ours or not human:
@@ -313,7 +313,7 @@ def _shown(record: Record, who: str) -> Iterator[Shown]:
 
 
 def _answered(record: Record, at: float | None) -> Iterator[Sign]:
-    """What the agent said and called."""
+    """Yield the signs of what the agent said and called."""
     message = dict_of(record.get("message"))
     if message.get("model") != "<synthetic>" and record.get("isApiErrorMessage") is not True:
         yield from words(Said, at, message.get("content"))
@@ -323,7 +323,7 @@ def _answered(record: Record, at: float | None) -> Iterator[Sign]:
 
 
 def _given(record: Record, at: float | None) -> Iterator[Sign]:
-    """What the agent was given: results, or what the user said."""
+    """Yield the signs of what the agent was given: results, or what the user said."""
     content, results = dict_of(record.get("message")).get("content"), _results(record)
     for block in results:
         yield from _result(at, block, dict_of(record.get("toolUseResult")) if len(results) == 1 else {}, record)
@@ -371,7 +371,7 @@ def _call(at: float | None, key: str | None, name: object, given: Record) -> Ite
 
 
 def _task(block: Record, outcome: object) -> str | None:
-    """What the client calls a call that goes on in the background."""
+    """Return the client's id of a call that continues in the background."""
     found = dict_of(outcome)
     if found:
         return word(found.get("backgroundTaskId") or (found.get("agentId") if found.get("isAsync") is True else None))
@@ -418,7 +418,7 @@ def _is_refused(record: Record) -> bool:
 
 
 def _refusal(record: Record, text: str) -> str:
-    """What the user said when a call was refused; empty where the client alone says something."""
+    """Return the user's words at a refused call; empty where the client alone says something."""
     if refused := re.match(_REFUSED, text):
         return text[refused.end() :]
     own = plain(record.get("userFeedback")) or (text if record.get("holdsPersonsWords") is True else "")
@@ -426,7 +426,7 @@ def _refusal(record: Record, text: str) -> str:
 
 
 def _refused(at: float | None, name: object, given: Record, words: str) -> Iterator[Sign]:
-    """What the user said when a call was refused as signs: words of its own, or answers to some of the questions that it
+    """Yield the signs of the user's words at a refused call: words of their own, or answers to some of the questions that it
     asked."""
     if words.startswith("The user wants to clarify these questions"):
         for number, (question, answer, note) in enumerate(re.findall(_CLARIFIED, words)):
@@ -466,7 +466,7 @@ def _written_answers(text: str) -> Iterator[tuple[str, str, str]]:
 
 
 def _task_told(at: float | None, given: Record, text: str, record: Record, *, stopped: bool) -> Iterator[Sign]:
-    """What is told of a task in the background, when it is asked for or stopped."""
+    """Yield the signs of a task in the background that is asked for or stopped."""
     task = next(filter(None, (plain(given.get(field)) for field in ("task_id", "bash_id", "shell_id"))), "")
     found = dict(_inside("status|exit_code|stdout|output", text))
     key = word(dict_of(record.get("tasks")).get(task)) or task
@@ -477,7 +477,7 @@ def _task_told(at: float | None, given: Record, text: str, record: Record, *, st
 
 
 def _said(records: list[Record]) -> list[Record]:
-    """What was said; each message's parent is the one before it that stays."""
+    """Keep what was said; each message's parent is the one before it that stays."""
     above: dict[object, object] = {}
     kept: list[Record] = []
     for record in records:

@@ -63,7 +63,7 @@ class Installed:
     holds: Callable[[str, str], bool]
 
     def switch(self, files: Sequence[str], *keys: str) -> tuple[str, bool | None]:
-        """What the first of some files says that says anything of a switch, and where; None where none does."""
+        """Return the first of some files that sets a switch, and its value; None where none does."""
         for path in files:
             if isinstance(on := inner(self.settings(path), *keys), bool):
                 return path, on
@@ -122,9 +122,9 @@ class Client(Protocol):
     resume: str = ""
 
     def told(self, fields: Fields, env: Mapping[str, str]) -> dict[str, object] | None:
-        """What a payload's fields say: session, cwd, transcript, prompt, said, source, child, who, command;
-        unchecked. None where the hook is to be silent. This is Claude Code's form; a subagent's events carry its parent's
-        session and an ``agent_id``."""
+        """Return what a payload's fields say, unchecked: session, cwd, transcript, prompt, said, source, child, who, command.
+        None where the hook is to be silent. This is Claude Code's form; a subagent's events carry its parent's session and an
+        ``agent_id``."""
         return {
             "session": fields.get("session_id"),
             "cwd": fields.get("cwd"),
@@ -147,29 +147,29 @@ class Client(Protocol):
         return command
 
     def doubts(self, of: Installed) -> Iterator[DoctorFinding]:
-        """What its own settings say of whether it runs our hooks."""
+        """Yield what the client's settings say of whether it runs our hooks."""
         return iter(())
 
     def own_words(self, prompt: str) -> bool:
-        """Whether what comes as a prompt is the client's own: a notice."""
+        """Whether a prompt is the client's own: a notice."""
         return prompt.lstrip().startswith("<task-notification>")
 
     def heard(self, at: float | None, prompt: str) -> Iterator[Sign]:
-        """What a prompt that its hook heard says, as the record of it would."""
+        """Yield the signs of a prompt that its hook heard, as the record of it would."""
         yield Asked(at=at, text=prompt)
 
     def answer(self, name: str, text: str) -> object:
-        """What it wants to read so that a text reaches the model at an event: JSON, or a text as it is. This form Claude Code
-        brought in, and Codex and Gemini took it over; Codex refuses one field more."""
+        """Return what the client reads so that a text reaches the model at an event: JSON, or a text as it is. This form Claude
+        Code brought in, and Codex and Gemini took it over; Codex refuses one field more."""
         return {"hookSpecificOutput": {"hookEventName": name, "additionalContext": text}}
 
     def read(self, record: Record) -> Iterator[Shown | Sign]:
-        """What a record of its transcript says to a reader, and the signs of what was done, in its order; nothing for parts
-        that are not as expected. One call that edits several files begins and ends under its key once for each."""
+        """Yield what a record of its transcript shows, and the signs of what was done, in its order; nothing for parts that are
+        not as expected. One call that edits several files begins and ends under its key once for each."""
         return iter(())
 
     def task(self, record: Record) -> str:
-        """What a record of a subagent's own conversation tells it to do; empty where it tells nothing."""
+        """Return the task that a record of a subagent's own conversation gives; empty where it gives none."""
         return ""
 
     def light(self, record: Record) -> Record:
@@ -181,7 +181,7 @@ class Client(Protocol):
         return records
 
     def step(self, record: Record) -> Step | None:
-        """Where a record stands in its conversation; None for one that stands beside it."""
+        """Return the place of a record in its conversation; None for one that stands beside it."""
         return Step()
 
     def id_of(self, record: Record) -> object:
@@ -194,7 +194,7 @@ class Client(Protocol):
         return None
 
     def place(self, session: str, directory: str, now: datetime) -> str:
-        """Where below its folder the file of a new session in a directory is."""
+        """Return the path, below its folder, of the file of a new session in a directory."""
         return ""
 
     def rows(self, session: str, since: int, env: Mapping[str, str], most: int) -> Query | None:
@@ -223,7 +223,7 @@ class Client(Protocol):
 
 
 def inner(data: object, *keys: str) -> object:
-    """What stands in JSON objects within each other; None where nothing does."""
+    """Return a value inside JSON objects within each other; None where there is none."""
     for key in keys:
         data = data.get(key) if isinstance(data, Mapping) else None
     return data
@@ -292,7 +292,8 @@ def read(agent: str, event: str, data: bytes, env: Mapping[str, str]) -> Event |
 
 
 def answer(event: Event, text: str) -> bytes:
-    """What to print so that ``text`` reaches the model; nothing where the client takes no context or there is no text."""
+    """Return the bytes to print so that ``text`` reaches the model; none where the client takes no context or there is no
+    text."""
     of = client(event.agent)
     if of is None or not text or of.events.get(event.name, ("other", "no"))[1] == "no":
         return b""

@@ -98,14 +98,14 @@ class Codex(Client):
     resume = "codex resume {}"
 
     def told(self, fields: Fields, env: Mapping[str, str]) -> dict[str, object] | None:
-        """What a payload says, the prompt without what an editor puts around it."""
+        """Return what a payload says, the prompt without what an editor puts around it."""
         prompt = fields.get("prompt")
         return super().told({**fields, "prompt": re.sub(_AROUND, "", prompt) if isinstance(prompt, str) else None}, env)
 
     def sift(self, records: Sequence[Record]) -> Sequence[Record]:
-        """What was said and done stands there twice: as the model saw it, and as items that were completed, or as events before
-        there were such items. Each record is told what of it counts, and an answer which call it belongs to. What the model
-        wrote for a compaction it said to nobody."""
+        """Mark in each record what of it counts, and in an answer which call it belongs to: what was said and done stands there
+        twice, as the model saw it, and as items that were completed, or as events before there were such items. What the model
+        wrote for a compaction was said to no user."""
         records = [record if "payload" in record else {"type": "response_item", "payload": record} for record in records]
         kinds = {_event(record) for record in records}
         bare, alone = not kinds & _ITEMS, not kinds & {*_ITEMS, "user_message", "agent_message"}
@@ -198,14 +198,14 @@ def _shown(item: Record) -> Iterator[Shown]:
 
 
 def _event(record: Record) -> str | None:
-    """What an event is of: an item that was completed is of the item's type."""
+    """Return the kind of an event: for an item that was completed, the item's type."""
     payload = dict_of(record.get("payload"))
     kind = payload.get("type") if record.get("type") == "event_msg" else None
     return word(dict_of(payload.get("item")).get("type") if kind == "item_completed" else kind)
 
 
 def _said(content: object) -> list[str]:
-    """What the user said; nothing of what the client says in the user's name, or around their words."""
+    """Return the user's words; nothing of what the client says in the user's name, or around their words."""
     return [re.sub(_AROUND, "", text) for text in texts_of(content) if not re.match(_OURS, text)]
 
 
@@ -292,7 +292,7 @@ def _command(found: object) -> object:
 
 
 def _kept(records: list[Record]) -> Iterator[Record]:
-    """What was said; neither settings of a turn nor instructions in the client's or a developer's name."""
+    """Keep what was said; neither settings of a turn nor instructions in the client's or a developer's name."""
     for record in records:
         payload, kind = dict_of(record.get("payload")), record.get("type")
         if kind == "session_meta":

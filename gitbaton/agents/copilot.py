@@ -87,7 +87,8 @@ class Copilot(Client):
     calls = True
 
     def told(self, fields: Fields, env: Mapping[str, str]) -> dict[str, object] | None:
-        """What a payload says, in camelCase or in snake_case. A subagent's events carry its own id as the session's, too."""
+        """Return what a payload says, in camelCase or in snake_case. A subagent's events carry its own id as the session's,
+        too."""
         session = word(fields.get("sessionId") or fields.get("session_id"))
         transcript = fields.get("transcriptPath") or fields.get("transcript_path")
         if not transcript:  # only some payloads say where its records are, and a turn that was broken off has none of those

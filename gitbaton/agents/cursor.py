@@ -37,7 +37,7 @@ class Cursor(Client):
     places = ("CURSOR_PROJECT_DIR",)
 
     def told(self, fields: Fields, env: Mapping[str, str]) -> dict[str, object] | None:
-        """What a payload says; it names the folders of the workspace, the first is where the agent works."""
+        """Return what a payload says; of the folders of the workspace the first is where the agent works."""
         roots = fields.get("workspace_roots")
         return {
             "session": fields.get("conversation_id") or fields.get("session_id"),

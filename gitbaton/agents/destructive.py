@@ -1,7 +1,7 @@
 """Destructive commands: which commands of a shell line remove or write over files that no commit may hold, and which files. No
 I/O.
 
-A command that is not known here, and a script of which nobody can tell, counts as harmless.
+A command that is not known here, and a script that cannot be read, counts as harmless.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def _line(text: str, own: Sequence[tuple[str, ...]], places: list[Place], depth:
 
 
 def _moved(places: list[Place], words: Sequence[str], part: Segment) -> list[Place]:
-    """Where the next command may run after a change of the folder."""
+    """Return the folders in which the next command may run after a change of the folder."""
     given = [word for word in words[1:] if not re.match(r"-[LPe@]*\Z", word) and word != "--"]
     to = None if words[0] == "popd" or words[1:2] == ("-",) else given[0] if given else "~"
     moved = [(*place, to) for place in places]
@@ -98,7 +98,7 @@ def _moved(places: list[Place], words: Sequence[str], part: Segment) -> list[Pla
 
 
 def _command(words: tuple[str, ...], own: Sequence[tuple[str, ...]], places: list[Place], depth: int) -> Iterator[Danger]:
-    """What is destructive of a simple command, behind all that only starts another one."""
+    """Yield the dangers of a simple command, behind all that only starts another one."""
     if depth > DEPTH:
         return
     fed = False  # its files come from its standard input, or from a search
@@ -156,7 +156,7 @@ class _Given:
     after: tuple[str, ...] | None  # what stands behind ``--``
 
     def has(self, letters: str, *names: str) -> bool:
-        """Whether one of these options is given; a long one also by its beginning, as programs take it."""
+        """Whether an option is given by one of its letters or names; a long one also by its beginning, as programs take it."""
         begun = any(len(word) > 3 and name.startswith(word) for name in names for word in self.long)
         return begun or any(letter in self.short for letter in letters)
 
@@ -185,7 +185,7 @@ def _given(words: Sequence[str], valued: str = "") -> _Given:
 
 
 def _git(words: tuple[str, ...], fed: bool) -> Iterator[Danger]:
-    """What is destructive of git's own commands."""
+    """Yield the dangers of git's own commands."""
     at, moved = 1, list[str]()
     while at < len(words) and words[at].startswith("-"):
         if words[at] in ("-C", "--work-tree") and at + 1 < len(words):
@@ -238,7 +238,7 @@ def _switch(given: _Given) -> Danger | None:
 
 
 def _renewed(given: _Given) -> Danger | None:
-    """What has a branch, the first operand, begin elsewhere."""
+    """Return the danger of having a branch, the first operand, begin elsewhere."""
     return replace(_WHOLE, refs=(f"refs/heads/{given.paths[0]}",)) if given.paths else None
 
 
@@ -247,7 +247,8 @@ def _update_ref(given: _Given) -> Danger | None:
 
 
 def _named(paths: tuple[str, ...]) -> Danger:
-    """What takes paths as git writes them: a pattern matches at any depth, and one may begin at the top or leave some out."""
+    """Return the danger to paths as git writes them: a pattern matches at any depth, and one may begin at the top or leave some
+    out."""
     known = not any(path.startswith(":") or re.search(r"[*?\[]", path) for path in paths)
     return Danger(text="", paths=paths if known else (), whole=not known)
 
@@ -302,7 +303,7 @@ _GIT: dict[str, Callable[[_Given], Danger | None]] = {
 
 
 def _removing(valued: str = "", *, ignored: bool = True) -> Callable[[tuple[str, ...], bool], Iterator[Danger]]:
-    """What takes its operands away, or writes them over."""
+    """Return the check of a program that removes its operands, or writes them over."""
 
     def asks(words: tuple[str, ...], fed: bool) -> Iterator[Danger]:
         given = _given(words[1:], valued)
@@ -315,7 +316,7 @@ def _removing(valued: str = "", *, ignored: bool = True) -> Callable[[tuple[str,
 
 
 def _onto(paths: Sequence[str], forced: bool) -> Danger | None:
-    """What is at a destination: itself, or where it is a folder what is called so in it."""
+    """Return the danger to a destination: itself, or where it is a folder the file of that name in it."""
     if len(paths) < 2 or not forced:
         return None
     *sources, to = paths
@@ -336,8 +337,9 @@ def _placing(words: tuple[str, ...], fed: bool) -> Iterator[Danger]:
 
 
 def _editing(script: str, valued: str = "") -> Callable[[tuple[str, ...], bool], Iterator[Danger]]:
-    """What edits files in place: of several at once nobody looks at each. ``script``: options that give what is done, else the
-    first operand does; ``valued``: letters of those, and of others, behind which there is a value and no further option."""
+    """Return the check of a program that edits files in place: of several at once the user reads none. ``script``: options that
+    give what is done, else the first operand does; ``valued``: letters of those, and of others, behind which there is a value
+    and no further option."""
     in_place = re.compile(rf"-(?:(?![i{valued}])[A-Za-z0-9])*i|--in-place")
 
     def asks(words: tuple[str, ...], fed: bool) -> Iterator[Danger]:
@@ -395,7 +397,7 @@ _PROGRAMS: dict[str, Callable[[tuple[str, ...], bool], Iterator[Danger]]] = {
 
 
 def _find(words: tuple[str, ...], own: Sequence[tuple[str, ...]], places: list[Place], depth: int) -> Iterator[Danger]:
-    """What a search does to the files that it finds."""
+    """Yield the dangers of a search to the files that it finds."""
     at = 1
     while at < len(words) and words[at] in ("-H", "-L", "-P"):
         at += 1

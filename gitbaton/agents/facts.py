@@ -1,7 +1,7 @@
 """Observed facts of a session: its signs (one value a prompt, plan, command, edit or message of a client's records) are merged
 into them, the same way for all clients. No I/O.
 
-All texts are redacted whole and cut afterwards: of half a key nobody could tell that it is one.
+All texts are redacted whole and cut afterwards: half a key is not known as one.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 
         @property
         def at(self) -> float:
-            """When."""
+            """Seconds since 1970."""
 
         @property
         def size(self) -> int:
-            """How long."""
+            """Characters."""
 
     Text = TypeVar("Text", bound=Sized)
 
@@ -78,8 +78,8 @@ Redact = Callable[[str], str]
 
 @value
 class Prompt:
-    """What somebody said, its beginning and its end where it was long, and when, in seconds since 1970; ``size``: how long it
-    was. ``kind`` and ``about`` as in ``gitbaton.model.Prompt``."""
+    """A prompt, its beginning and its end where it was long, and when, in seconds since 1970; ``size``: how long it was.
+    ``kind`` and ``about`` as in ``gitbaton.model.Prompt``."""
 
     at: float
     text: str
@@ -90,7 +90,7 @@ class Prompt:
 
 @value
 class Command:
-    """A command that has ended. ``status`` is None where nobody can say; ``output``: the last lines of one that failed."""
+    """A command that has ended. ``status`` is None where it is unknown; ``output``: the last lines of one that failed."""
 
     command: str
     status: int | None
@@ -146,8 +146,8 @@ class Test:
 
 @value
 class Unheard:
-    """The last words of a turn whose end no hook has told of yet, when they were said, how many prompts there were by then, and
-    the first line of the newest of them."""
+    """The last words of a turn that ended with no hook called yet, when they were said, how many prompts there were by then,
+    and the first line of the newest of them."""
 
     at: float
     text: str
@@ -157,19 +157,20 @@ class Unheard:
 
 @value
 class Facts:
-    """What is known of a session: its plan (None where none was ever written), what that is called and when it changed; the
-    newest test runs, newest first; edited files, newest first; files that were read, newest first; prompts that say something,
-    oldest first, the newest of all (``latest``), and how many there were (``turns``); the plan that was approved last;
-    the newest text with a list; commands, newest last; ``checks``, the newest run of each of the last test, build and lint
-    commands, and ``failures``, both oldest first; the last words of the last turn that ended; ``unheard``, the turns that have
-    ended by what followed them, oldest first; ``heard``, how many prompts there were up to the end that a hook told of last,
-    ``heard_at``, when that came, and ``heard_of``, the first line of the newest of them.
+    """The facts of a session: its plan (None where none was ever written), what that is called and when it changed; the newest
+    test runs, newest first; edited files, newest first; files that were read, newest first; prompts that say something, oldest
+    first, the newest of all (``latest``), and how many there were (``turns``); the plan that was approved last; the newest text
+    with a list; commands, newest last; ``checks``, the newest run of each of the last test, build and lint commands, and
+    ``failures``, both oldest first; the last words of the last turn that ended; ``unheard``, the turns that have ended by what
+    followed them, oldest first; ``heard``, how many prompts there were up to the end that a hook told of last, ``heard_at``,
+    when that came, and ``heard_of``, the first line of the newest of them.
 
     Of the turn that goes on: ``open``, whether one does; what the agent said in it (``texts``) and did (``deeds``), oldest
     first, and whether it said something last (``spoke``); ``since``: when it, with those that only go on with it, was begun,
     and the one before: failures of others count no more, but for those of ``checks``. ``calls`` have not ended. ``begun`` and
     ``until``: the times of the first record and of the newest; ``ended``: the keys of commands that have ended; ``edits``: when
-    the newest ten edits were made."""
+    the newest ten edits were made.
+    """
 
     plan: tuple[Item, ...] | None = None
     planned: float = 0.0
@@ -218,9 +219,9 @@ class End:
 
 
 def fold(facts: Facts, signs: Iterable[Sign], redact: Redact, own: Sequence[str], now: float, end: End | None = None) -> Facts:
-    """What is known after some more signs, in their order. ``own``: the user's own test commands; ``now`` stands for the time
-    of what has none. ``end``: that of the turn with its words, else of the one of its moment; what follows there belongs to
-    another turn. Raises ScanError where a text cannot be redacted."""
+    """Merge some more signs, in their order, into what is known. ``own``: the user's own test commands; ``now`` stands for the
+    time of what has none. ``end``: that of the turn with its words, else of the one of its moment; what follows there belongs
+    to another turn. Raises ScanError where a text cannot be redacted."""
     made, signs = _Fold(facts, redact, own, now), list(signs)
     place = made.place(end, signs) if end is not None else None
     for number, sign in enumerate(signs):
@@ -543,13 +544,13 @@ class _Fold:
         return prompt if isinstance(prompt, str) else self._cut(first_line(prompt.text), ITEM)
 
     def _later_than(self, end: End) -> int:
-        """How many prompts came after an end."""
+        """Count the prompts that came after an end."""
         if self.latest is None or self.latest.at <= end.at or not end.late:
             return 0
         return len({one.at for one in (*self.asked, self.latest) if one.at > end.at and one.kind in ("", "approved")}) or 1
 
     def _ends(self, text: Unheard | Prompt | _Heard, words: str) -> bool:
-        """Whether some words end a text, or the text them: clients tell of the last part of a message or of all of it."""
+        """Whether a text ends with some words, or they with it: clients tell of the last part of a message or of all of it."""
         if not isinstance(text, _Heard):  # it was redacted and cut
             words = self._middle(words, SAID)
             kept = {words[-_FEW:], self._middle(words, SAYING)[-_FEW:]}
@@ -582,7 +583,7 @@ class _Fold:
         return middle(self.redact(valid(text)), *size)
 
     def _last(self, output: str) -> str:
-        """What to keep of the output of a command that failed: its last lines, or those that say what is wrong."""
+        """Return what is kept of the output of a command that failed: its last lines, or those that say what is wrong."""
         rows = [row for row in self.redact(valid(output[-_TAIL:])).split("\n") if row.strip()]
         wrong = [row for row in rows[:-_ROWS] if re.search(_WRONG, row)]
         shown = rows[-_ROWS:]
@@ -591,7 +592,7 @@ class _Fold:
         return _last(shown, OUTPUT)
 
     def facts(self) -> Facts:
-        """What is known now, within the bounds."""
+        """Return what is known now, within the bounds."""
         if self.made:
             self.tests = {key: self._later(test) for key, test in self.tests.items()}
         for text, run in self.runs.items():
@@ -638,7 +639,7 @@ class _Fold:
         )
 
     def _found(self) -> tuple[str, ...]:
-        """What may be files of those that searches and commands named, the newest first."""
+        """Return what may be files among the names in searches and commands, the newest first."""
         names = [
             list(dict.fromkeys(re.findall(_FILE, text[:_LISTING])))[:_OF_ONE] for text in reversed(self.named[-_TEXTS_NAMING:])
         ]
@@ -685,7 +686,7 @@ class _Fold:
 
 
 def _name(call: Call) -> str:
-    """What an action goes by: one call may edit several files."""
+    """Return the name of an action: one call may edit several files."""
     return f"{call.key} {call.text[:_FEW]}" if call.kind == "edited" else call.key
 
 

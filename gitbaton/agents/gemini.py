@@ -77,7 +77,8 @@ class Gemini(Client):
     mark = rb'\A(?:(?!\{"\$set").*"type"\s*:\s*"(?:user|gemini)"|.*"\$rewindTo")'
 
     def told(self, fields: Fields, env: Mapping[str, str]) -> dict[str, object] | None:
-        """What a payload says, the prompt without what hooks put into it; its last words are all that was said in the turn."""
+        """Return what a payload says, the prompt without what hooks put into it; its last words are all that was said in the
+        turn."""
         prompt, said = fields.get("prompt"), fields.get("prompt_response")
         given = {"prompt": _alone(prompt) if isinstance(prompt, str) else None}
         return super().told({**fields, **given, "last_assistant_message": None if said == _NO_WORDS else said}, env)
@@ -144,7 +145,7 @@ CLIENT = Gemini()
 
 
 def _alone(prompt: str) -> str:
-    """What the user said: a prompt without the blocks of hooks' context that were put before it."""
+    """Return the user's words: a prompt without the blocks of hooks' context that were put before it."""
     blocks = re.match(_CONTEXT, prompt)  # one further back is the user's own; a block holds no other, the client escapes ``<``
     return prompt[blocks.end() :] if blocks else prompt
 
@@ -175,7 +176,7 @@ def _call(at: float | None, call: Record) -> Iterator[Sign]:
 
 
 def _output(call: Record) -> str:
-    """What the model was told that a call gave."""
+    """Return what the model was told that a call gave."""
     parts = (dict_of(dict_of(part).get("functionResponse")) for part in list_of(call.get("result")))
     found = (dict_of(part.get("response")) for part in parts)
     return "".join(text for one in found if isinstance(text := one.get("output") or one.get("error"), str))

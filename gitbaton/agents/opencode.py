@@ -64,7 +64,7 @@ class OpenCode(Client):
     mark = b""
 
     def told(self, fields: Fields, env: Mapping[str, str]) -> dict[str, object] | None:
-        """What our plugin says."""
+        """Return what our plugin says."""
         prompt = fields.get("prompt")
         return {
             "session": fields.get("sessionID"),
@@ -134,7 +134,8 @@ def _database(env: Mapping[str, str]) -> str:
 
 
 def _unquoted(prompt: str) -> str:
-    """What the user said: ``opencode run`` puts quotes around a word of its command line that holds blanks."""
+    """Return the user's words without the quotes that ``opencode run`` puts around a word of its command line that holds
+    blanks."""
     found = re.fullmatch(_QUOTED, prompt.strip())
     return found[1].replace('\\"', '"') if found and " " in found[1] else prompt
 

@@ -50,7 +50,7 @@ _REFUSED = (  # how clients begin what they tell the model of a call that was no
 
 @value
 class Message:
-    """One thing said. ``who``: ``user``, ``assistant``, ``system``, or ``tool`` with its ``name``."""
+    """A message: ``user``, ``assistant``, ``system``, or ``tool`` with its ``name``, and its text."""
 
     who: str
     text: str
@@ -91,7 +91,7 @@ def message_id(of: Client, line: bytes) -> str | None:
 
 
 def shown(of: Client, raw: bytes) -> Iterator[Shown]:
-    """What a transcript says to a reader, in its order."""
+    """Yield what a transcript shows a reader, in its order."""
     from gitbaton.agents.signs import Branch
 
     records = of.sift([record for line in raw.split(b"\n") if (record := record_of(line)) is not None])
@@ -107,7 +107,7 @@ def shown(of: Client, raw: bytes) -> Iterator[Shown]:
 
 
 def messages(of: Client, raw: bytes) -> list[Message]:
-    """What was said in a transcript, in its order; nothing for a client whose format is not known."""
+    """Return the messages of a transcript, in its order; none for a client with a format that is not known."""
     names: dict[str, str] = {}
     found = []
     for part in shown(of, raw):
@@ -132,7 +132,7 @@ def open_call(of: Client, raw: bytes) -> str | None:
 
 
 def signs(of: Client, record: Record) -> Iterator[Sign]:
-    """What a record tells, in its order."""
+    """Yield the signs of a record, in its order."""
     return (part for part in of.read(record) if not isinstance(part, Shown))
 
 
@@ -164,7 +164,7 @@ def _written(record: Record) -> bytes | None:
 
 
 def where(of: Client, session: str, env: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Where a client keeps the transcript of a session: a folder, and a glob pattern of file names below it."""
+    """Return where a client keeps the transcript of a session: a folder, and a glob pattern of file names below it."""
     if not of.files or not env.get("HOME", "").startswith("/") or not re.match(_SESSION, session):
         return []
     return [(folder(of, env), pattern.format(session, session[:8])) for pattern in of.files]
@@ -194,7 +194,7 @@ def text_of(found: object, depth: int = 4) -> str:
 
 
 def _arguments(found: object) -> str:
-    """What a tool was called with; ``{"command": ...}`` as the command itself."""
+    """Return the arguments of a tool's call; ``{"command": ...}`` as the command itself."""
     if isinstance(found, str):
         return found
     given = dict_of(found)
@@ -208,7 +208,7 @@ def name_of(found: object) -> str:
 
 
 def words(kind: type[Asked] | type[Said], at: float | None, content: object) -> Iterator[Sign]:
-    """What somebody said, its texts below each other."""
+    """Yield the sign of a message, its texts below each other."""
     texts = texts_of(content)
     if texts:
         yield kind(at=at, text="\n".join(texts))
@@ -265,7 +265,7 @@ def looked(at: float | None, path: object) -> Iterator[Sign]:
 
 
 def searched(at: float | None, text: str) -> Iterator[Sign]:
-    """What a search found."""
+    """Yield the sign of what a search found."""
     if text:
         yield Found(at=at, text=text)
 
@@ -298,8 +298,8 @@ def patched(begun: float | None, done: float | None, key: str | None, path: obje
 def ended(
     at: float | None, key: str | None, status: object, output: object = "", *, running: bool = False, refused: bool = False
 ) -> Iterator[Sign]:
-    """The end of a call. The status as far as it can be one: a number below zero is a client's word for none. One without a
-    status whose words say that it was not made counts as refused."""
+    """Yield the end of a call. The status as far as it can be one: a number below zero is a client's word for none. One without
+    a status counts as refused where its words say that it was not made."""
     if key:
         text = valid(output) if isinstance(output, str) and output.strip() not in _NOTHING else ""
         code = status if isinstance(status, int) and not isinstance(status, bool) and 0 <= status < _CODES else None

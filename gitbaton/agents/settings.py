@@ -54,7 +54,7 @@ class Edit:
 
 
 class _Reader:
-    """Strict JSON; with ``comments`` also ``//`` and ``/* */`` between its parts, whose places are ``seen``."""
+    """Strict JSON; with ``comments`` also ``//`` and ``/* */`` between its parts, with their places in ``seen``."""
 
     def __init__(self, text: str, *, comments: bool) -> None:
         self.text, self.comments = text, comments
@@ -162,7 +162,7 @@ class Document:
         return "  "
 
     def _tight(self) -> bool:
-        """Whether nothing stands behind the colons of this text."""
+        """Whether this text has nothing behind its colons."""
         members = self.root.members if self.root and self.root.kind == "object" else ()
         return bool(members) and self.text[members[0].node.start - 1] == ":"
 
@@ -242,7 +242,7 @@ class Document:
         return kept
 
     def _before(self, member: Member, floor: int) -> int:
-        """Where the blanks before a member begin, but for the end of a line that a comment needs."""
+        """Return the place where the blanks before a member begin, but for the end of a line that a comment needs."""
         start = max(floor, len(self.text[: member.start].rstrip(_BLANKS)))
         rest = self.text[member.node.end :].lstrip(" \t")
         newline = _NEWLINE.match(self.text, start)
@@ -281,11 +281,11 @@ class Document:
         self._edit(*(apart if tail != inner else ((tail, tail, comma + body),)))
 
     def _behind_comments(self, start: int, end: int) -> int:
-        """Where the last comment ends between two places that hold only blanks and comments; 0 when there is none."""
+        """Return the end of the last comment between two places that hold only blanks and comments; 0 when there is none."""
         return max((e for s, e in self.notes if start <= s and e <= end), default=0)
 
     def _inline(self, path: Path) -> bool:
-        """Whether what is added to the container at ``path`` goes on in its line."""
+        """Whether an item that is added to the container at ``path`` continues its line."""
         node = self._known(path)
         first = node.members[0].start if node.members else node.end
         if "\n" in self.text[node.start : first]:

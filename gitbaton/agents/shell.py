@@ -61,7 +61,7 @@ class Segment:
         return tuple(line for sign in signs if (line := self.hidden[ord(sign) - _FIRST][1]))
 
     def written(self, *, redirected: bool) -> str:
-        """What stands there, in one line, with its redirections or without."""
+        """Return the command in one line, with its redirections or without."""
         return " ".join(_restored(self.redirected if redirected else self.text, self.hidden).split())
 
 
@@ -164,7 +164,7 @@ def _hide(text: str) -> tuple[str, list[tuple[str, str]]]:
 
 
 def _restored(text: str, hidden: Sequence[tuple[str, str]]) -> str:
-    """What was written where the signs stand."""
+    """Put back what was written where the signs stand."""
     return re.sub(_HIDDEN, lambda match: hidden[ord(match[0]) - _FIRST][0], text) if hidden else text
 
 

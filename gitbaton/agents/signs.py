@@ -21,8 +21,8 @@ STATES: tuple[State, ...] = ("open", "doing", "done", "dropped")
 
 @value
 class Shown:
-    """What a record says to a reader. ``who``: ``user``, ``assistant``, ``system``, or ``tool`` with its ``name``: a call, or
-    the ``answer`` to the call of that ``key``."""
+    """A record's part that a reader sees: of the ``user``, the ``assistant``, the ``system``, or a ``tool`` with its ``name``:
+    a call, or the ``answer`` to the call of that ``key``."""
 
     who: str
     content: object
@@ -33,11 +33,12 @@ class Shown:
 
 @value
 class Step:
-    """Where a record stands in its conversation.
+    """The place of a record in its conversation.
 
     ``key``: its id. ``after``: that of the record that it follows; None: the one above it in the file; empty: none, with it the
     conversation begins. ``prompt``: the user said it. ``aside``: what stands below it in the file does not follow it, unless it
-    says so. ``back``: here so many prompts are taken back, with all that followed; ``to``: what came from that record on."""
+    says so. ``back``: here so many prompts are taken back, with all that followed; ``to``: what came from that record on.
+    """
 
     key: str = ""
     after: str | None = None
@@ -138,7 +139,7 @@ class Called:
 
 @value
 class Ended:
-    """A call has ended. ``status``: the exit status of a command, 0 or 1 of an edit; None where nobody can say. ``running``: it
+    """A call has ended. ``status``: the exit status of a command, 0 or 1 of an edit; None where it is unknown. ``running``: it
     goes on in the background: then another one follows under the same key. ``refused``: it never began, as the user, a rule or
     the client itself said no. ``output``: what it printed, as the client kept it."""
 
@@ -188,7 +189,7 @@ class Branch:
         self._settle(head, beyond=beyond)
 
     def _place(self, number: int, step: Step, head: int) -> int:
-        """What a record follows."""
+        """Return the record that a record follows."""
         if step.after is None or (step.after == "" and not self.linked):
             return head
         if step.after == "":

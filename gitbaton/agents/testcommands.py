@@ -50,7 +50,7 @@ class Script:
 
 @value
 class _Tool:
-    """How a program is called. Of ``test``, ``build`` and ``lint``: the words that ask for it, before any other one (or
+    """The way a program is called. Of ``test``, ``build`` and ``lint``: the words that ask for it, before any other one (or
     ``anywhere``); ``.``: it does so without one. ``tasks``: after one of these words comes the name of a task. ``runs``: after
     one of these, and so many other ``places``, comes another command. ``valued``: options that take a value; ``idle``: words
     with which it does none of it; ``chosen``: options that choose a task by its name. ``forms``: of the tests' summary.
@@ -432,7 +432,7 @@ def _base(word: str) -> str:
 
 
 def _operands(words: Sequence[str], valued: str, at: int = 1) -> list[int]:
-    """Where the words stand that are neither options nor values of some."""
+    """Return the places of the words that are neither options nor values of some."""
     takes, found, places = valued.split(), list[int](), iter(range(at, len(words)))
     for place in places:
         word = words[place]
@@ -446,8 +446,8 @@ def _operands(words: Sequence[str], valued: str, at: int = 1) -> list[int]:
 
 
 def _kind_of(name: str, *, check: bool) -> Kind | Literal["other", ""]:
-    """What a task of that name does: tests, builds, lints, or something other that is known. ``check``: one that is called
-    check tests."""
+    """Return what a task of that name does: tests, builds, lints, or something other that is known. ``check``: one that is
+    called check tests."""
     parts = _parts(name)
     if parts & _OTHER_WORDS and not parts & _LINT_WORDS:
         return "other"
@@ -458,7 +458,7 @@ def _kind_of(name: str, *, check: bool) -> Kind | Literal["other", ""]:
 
 
 def check_in(words: tuple[str, ...], own: Sequence[tuple[str, ...]]) -> Check | Script | None:
-    """What a command checks, after all that is looked through; None where it checks nothing."""
+    """Return the check in a command, after all that is looked through; None where it checks nothing."""
     masked = False
     for _ in range(DEPTH):
         words = unassigned(words)
@@ -543,7 +543,7 @@ def started(words: Sequence[str]) -> tuple[str, ...]:
 
 
 def _after(name: str, words: Sequence[str], valued: str) -> list[int]:
-    """Where the operands of a command stand; of a package manager those after its workspaces."""
+    """Return the places of the operands of a command; of a package manager those after its workspaces."""
     places = _operands(words, valued)
     while name in _JS and places and words[places[0]] in ("workspace", "workspaces", "foreach", "recursive", "multi"):
         places = places[2 if words[places[0]] == "workspace" else 1 :]
@@ -567,7 +567,7 @@ def _made(kind: Kind, words: tuple[str, ...], head: int, forms: tuple[str, ...] 
 
 
 def _check(name: str, tool: _Tool | None, words: tuple[str, ...]) -> Check | Script | None:
-    """What these words check by themselves."""
+    """Return what these words check by themselves."""
     if tool is None:
         return _script(name, words) if name in _SCRIPTING else _file(words, 0)
     words = (name, *words[1:])
@@ -595,7 +595,7 @@ def _check(name: str, tool: _Tool | None, words: tuple[str, ...]) -> Check | Scr
 
 
 def _does(name: str, tool: _Tool, words: Sequence[str], own: Sequence[str]) -> tuple[Kind | Literal[""], int]:
-    """What the words of a program ask for, a test before all else, and where they end that say so."""
+    """Return what the words of a program ask for, a test before all else, and where they end that say so."""
     places, options, after = _after(name, words, tool.valued), tool.chosen.split(), tool.tasks.split()
     chosen = [at + 1 for at, word in enumerate(words[:-1]) if word in options]
     chosen += [at for at, word in enumerate(words) if "=" in word and word.partition("=")[0] in options]
@@ -654,7 +654,7 @@ def _without_secrets(text: str) -> str:
 
 
 def _looks_random(text: str) -> bool:
-    """Whether letters and digits change so often, and are so many, that nobody chose them."""
+    """Whether letters and digits of a text change so often, and are so many, that they were not chosen."""
     changes = sum(a.isdigit() != b.isdigit() for a, b in pairwise(text))
     return changes >= 4 and len(set(text)) >= 8
 

@@ -39,11 +39,11 @@ else:
 
 @value
 class Verdict:
-    """How a test, a build or a linter ended.
+    """The end of a test, a build or a linter.
 
-    ``command``: the program and its arguments, without wrappers, environment and values that look secret.
-    ``passed``, ``failed``, ``skipped``: what the summary line counts, None where it does not say.
-    ``names``: the failing tests as the output names them. ``empty``: it is unknown because no test ran.
+    ``command``: the program and its arguments, without wrappers, environment and values that look secret. ``passed``,
+    ``failed``, ``skipped``: what the summary line counts, None where it does not say. ``names``: the failing tests as the
+    output names them. ``empty``: it is unknown because no test ran.
     """
 
     kind: Kind
@@ -57,14 +57,14 @@ class Verdict:
 
 
 def outcomes(command: str, status: int | None, output: str, own: Sequence[str] = ()) -> tuple[Verdict, ...]:
-    """How each test, build and linter in a command line ended, in their order.
+    """Return a verdict for each test, build and linter in a command line, in their order.
 
-    ``status``: the shell's exit status, None where nobody knows it. ``own``: the user's own test commands; each is what a
-    command begins with. Evidence of a failure wins over evidence of success, whichever of status and summary tells it.
+    ``status``: the shell's exit status, None where it is unknown. ``own``: the user's own test commands; each is what a command
+    begins with. Evidence of a failure wins over evidence of success, whichever of status and summary tells it.
 
     A status of 0 says that a command passed if the whole line could not have it otherwise. Another one is its own if nothing
-    else could have failed: before it stand only a cd, an export and the like, after it only an echo. Where something before
-    it could have failed, its output shows that it did not. All else is for the output; ``unknown`` where that tells nothing.
+    else could have failed: before it stand only a cd, an export and the like, after it only an echo. Where something before it
+    could have failed, its output shows that it did not. All else is for the output; ``unknown`` where that tells nothing.
     """
     runs = _runs(command, own)[-_MOST:]
     if not runs:
@@ -197,7 +197,7 @@ class _Run:
     unread: bool = False
 
     def whole(self, text: str) -> bool:
-        """Whether what is shown of its output would show a failure."""
+        """Whether the part of its output that is shown would show a failure."""
         return all(_passes(part, text) for part in self.filters)
 
 
@@ -268,8 +268,8 @@ def _line(
 
 
 def _says(parts: Sequence[Segment], number: int, flags: frozenset[str]) -> tuple[bool, int]:
-    """What a status of the whole says of one command: whether 0 says that its own was 0, and what another one says. All that
-    may have happened is played through."""
+    """Return what a status of the whole says of one command: whether 0 says that its own was 0, and what another one says. All
+    that may have happened is played through."""
     first = next((at for at in range(number, 0, -1) if parts[at].before in (";", "&") and "errexit" not in flags), 0)
     parts, number = parts[first:], number - first
     grouped = any(part.grouped for part in parts)
@@ -289,7 +289,7 @@ def _settled(part: Segment, *, before: bool) -> bool:
 
 
 def _play(parts: Sequence[Segment], number: int, flags: frozenset[str], statuses: dict[int, int]) -> tuple[int, int | None]:
-    """The status of a line whose commands end so, and that of one of them, None where it does not run."""
+    """The status of a line with commands that end so, and that of one of them, None where it does not run."""
     own, whole, pipe, runs = None, 0, 0, True
     for at, part in enumerate(parts):
         if part.before != "|":
@@ -307,7 +307,7 @@ def _play(parts: Sequence[Segment], number: int, flags: frozenset[str], statuses
 
 
 def _set(flags: frozenset[str], words: Sequence[str]) -> frozenset[str]:
-    """What is set after these words of ``set``, or options of a shell."""
+    """Return the flags that are set after these words of ``set``, or options of a shell."""
     text = " ".join(words)
     named = re.findall(r"(?<!\S)([-+])\w*o (\w+)", text)
     named += [(sign, "errexit") for sign in re.findall(r"(?<!\S)([-+])\w*e", text)]
@@ -350,7 +350,7 @@ def _asked(command: str) -> _Asked:
 
 
 def _takes_in(later: _Asked, failed: _Asked) -> bool:
-    """Whether what was asked for holds all of what was asked for before."""
+    """Whether a later command asks for all that one before asked for."""
     (head, options, targets, check), (old_head, old_options, old_targets, _) = later, failed
     if not head or head != old_head or head[0] in _EACH_ANEW:
         return head == old_head != ()
@@ -372,7 +372,7 @@ def _names_more(new: tuple[str, str], old: tuple[str, str]) -> bool:
 
 
 def _within(old: str, new: str) -> bool:
-    """Whether one target holds another: a folder its files, a file its tests, ``./...`` all below."""
+    """Whether a target holds another: a folder its files, a file its tests, ``./...`` all below."""
     whole = new.removesuffix("...").rstrip("/")
     if whole in (".", "/") or old in (new, whole):
         return True

@@ -34,13 +34,13 @@ _WORD_FIRST = r"(?i)(\d{0})()([a-z]{1,20}):? {1,30}(\d{1,9})"
 
 @value
 class _Form:
-    """How the summary of a family of programs looks.
+    """The form of the summary of a family of programs.
 
     ``hints``: one of them is in every such summary. ``line``: the summary lines; ``how``: whether the last one is meant, the
     lines of the last block (a word comes twice, or one of ``opens``: a new block), all in sum, or each line is one test
     (tally). ``good``, ``bad``, ``torn``: lines that tell it without numbers; torn: it did not come to its end. ``well``: the
-    program went well, whatever it tested. ``names``: failing tests, by the first pattern that finds some, below the last of
-    its heading, which must be there.
+    program went well, whatever it tested. ``names``: failing tests, by the first pattern that finds some, below the last of its
+    heading, which must be there.
     """
 
     hints: tuple[str, ...]
@@ -271,9 +271,10 @@ _SHOWS = (
 
 @value
 class Summary:
-    """What a window of output tells: ``none``: that nothing was tested to an end; empty: no summary is seen.
+    """The summary in a window of output: ``none``: that nothing was tested to an end; empty: no summary is seen.
 
-    ``told``: the forms in which a failure may be named. ``empty``: it says that no test ran."""
+    ``told``: the forms in which a failure may be named. ``empty``: it says that no test ran.
+    """
 
     result: Result
     passed: int | None = None
@@ -300,9 +301,10 @@ def shows_failure(text: str, *, sure: bool) -> bool:
 
 
 def summary(text: str, forms: Sequence[str], *, cut: bool, tests: bool = True) -> Summary:
-    """What all these forms together say of a window; the worst wins, and its numbers, else those that stand last.
+    """Return what all these forms together say of a window; the worst wins, and its numbers, else those that stand last.
 
-    ``cut``: lines are left out, which may have told of failures; ``tests``: it is one of tests."""
+    ``cut``: lines are left out, which may have told of failures; ``tests``: it is one of tests.
+    """
     here = [name for name in forms if any(hint in text for hint in _FORMS[name].hints)]
     ones = [(place, one) for place, one in (_one(text, name, _FORMS[name], cut) for name in here) if one.result]
     results = {one.result for _, one in ones}
@@ -333,7 +335,7 @@ def _stands(pattern: str, text: str) -> bool:
 
 
 def _one(text: str, name: str, form: _Form, cut: bool) -> tuple[int, Summary]:
-    """What one form says of a window, and where its summary stands."""
+    """Return what one form says of a window, and where its summary stands."""
     matches = list(re.finditer(form.line, text, re.M)) if form.line else []
     tally, several = form.how == "tally", form.how in ("sum", "tally")
     lines = [[(match[1].lower(), 1)] if tally else _pairs(match, form.pairs) for match in matches]

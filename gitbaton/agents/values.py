@@ -1,4 +1,4 @@
-"""What a coding agent's client tells a hook, as values of ours. No I/O, no git."""
+"""Values of ours for what a coding agent's client tells a hook. No I/O, no git."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Event:
 
 
 def agent_of(env: Mapping[str, str]) -> Agent | None:
-    """The agent whose client started a process with this environment; None where no client says so."""
+    """Return the agent that started a process with this environment; None where no client says so."""
     for name, variable in SESSIONS.items():
         session = env.get(variable, "") if variable else ""
         if session.isascii() and session.isprintable() and 0 < len(session) <= 128:
