@@ -96,7 +96,7 @@ def _time(at: datetime | None) -> str | None:
 
 
 def observed_document(o: Observed) -> dict[str, Json]:
-    """The JSON object, keys in the canonical order; what there is nothing of is left out."""
+    """Return the JSON object, keys in the canonical order; what there is nothing of is left out."""
     return {
         **_given(
             plans=[_plan_document(plan) for plan in o.plans] or None,
@@ -145,7 +145,7 @@ def _paths(paths: tuple[str, ...], more: int) -> Json:
 
 
 def read_observed(r: Reader) -> Observed:
-    """The value of a JSON object, whoever wrote it. Raises RecordError."""
+    """Return the value of a JSON object that any writer may have made. Raises RecordError."""
     edited, more = _read_paths(r, "edited")
     return Observed(
         plans=tuple(_plan(one) for one in _objects(r, "plans", MAX_FEW)),
@@ -220,13 +220,13 @@ def _read_paths(r: Reader, key: str, limit: int = MAX_LISTED) -> tuple[tuple[str
 
 
 def told_bytes(told: Told) -> bytes:
-    """What was said, as canonical JSON."""
+    """Return what was said as canonical JSON."""
     return canonical(told_document(told))
 
 
 def told_document(told: Told) -> dict[str, Json]:
-    """What was said as a JSON object, keys in the canonical order; what came after the first form of it is left out where there
-    is nothing of it."""
+    """Return what was said as a JSON object, keys in the canonical order; what came after the first form of it is left out
+    where there is nothing of it."""
     first: dict[str, Json] = {
         "v": TOLD_VERSION,
         "asked": [_prompt_document(prompt) for prompt in told.asked],
@@ -258,7 +258,8 @@ def _action_document(action: Action) -> Json:
 
 
 def read_told(raw: bytes) -> Told:
-    """What was said, whoever wrote it; what 0.2 wrote has one text of the turn that goes on. Raises RecordError."""
+    """Read what was said from bytes that any writer may have made; what 0.2 wrote has one text of the turn that goes on. Raises
+    RecordError."""
     r = Reader(parse(raw), "what was said")
     if r.count("v") != TOLD_VERSION:
         raise RecordError(f"what was said has format version {r.count('v')}; this gitbaton reads {TOLD_VERSION}")
@@ -373,9 +374,9 @@ def encode(checkpoint: Checkpoint) -> bytes:
 
 
 def document(c: Checkpoint) -> dict[str, Json]:
-    """The JSON object of a checkpoint, keys in the canonical order; only a safety checkpoint has ``restore``,
-    only one that carries another's words ``carried``, only one that tells what a client had on record ``observed``, only
-    one of whose words some are older than it, or are to stay, ``standing``, and only one of an agent's turn ``turn``."""
+    """Return the JSON object of a checkpoint, keys in the canonical order; only a safety checkpoint has ``restore``, only one
+    that carries another's words ``carried``, only one that tells what a client had on record ``observed``, only one with words
+    that are older than it, or are to stay, ``standing``, and only one of an agent's turn ``turn``."""
     agent: Json = None
     if c.agent is not None:
         agent = {"name": c.agent.name, "session": c.agent.session, "transcript": c.agent.transcript}
@@ -475,7 +476,7 @@ def _files_document(files: FileState) -> Json:
 
 
 def listed_paths(paths: list[str]) -> int:
-    """How many of the first skipped paths the JSON lists."""
+    """Count the skipped paths that the JSON lists, from the first on."""
     size = 0
     for count, path in enumerate(paths[:MAX_SKIPPED]):
         size += len(canonical(path_document(path)))
@@ -485,7 +486,7 @@ def listed_paths(paths: list[str]) -> int:
 
 
 def decode(raw: bytes) -> Checkpoint:
-    """The checkpoint in canonical or any other JSON bytes of version 1. Unknown keys are left to whoever copies ``raw``.
+    """Read a checkpoint from canonical or any other JSON bytes of version 1. Unknown keys stay in ``raw`` alone.
 
     Raises RecordError for bytes that break the format: they may have been written by a stranger.
     """
@@ -540,7 +541,7 @@ def _turn(r: Reader) -> Turn:
 
 
 def _standing(r: Reader, count: int) -> Standing:
-    """What stays of the words of a checkpoint with so many decisions. Raises RecordError."""
+    """Read what stays of the words of a checkpoint with so many decisions. Raises RecordError."""
     decisions = tuple(_decided(one) for one in _objects(r, "decisions", MAX_BYTES))
     numbers = [made.number for made in decisions]
     if len(numbers) != (count if decisions else 0) or numbers != sorted(set(numbers)):

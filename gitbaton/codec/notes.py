@@ -88,15 +88,15 @@ def track_in(text: bytes) -> str:
 
 
 def short(text: bytes) -> bytes:
-    """What is left of an entry below the newest three of its track: its id, its track, and the first line of its step."""
+    """Shorten an entry below the newest three of its track to its id, its track, and the first line of its step."""
     lines = (found[0] for pattern in (_TRACK, _STEP) if (found := pattern.search(text)))
     return text.partition(b"\n")[0] + b"\n" + b"".join(lines)
 
 
 def parse_note(raw: bytes) -> Note:
-    """A note's entries, whoever concatenated or doubled them: of each id the first counts, and before it the first that is not
-    short. An entry ends at an empty line; one that says no track is of the track of the entry above; other text is kept as it
-    is, before the entries, once."""
+    """Read a note's entries, also where they were concatenated or doubled: of each id the first counts, and before it the first
+    that is not short. An entry ends at an empty line; one that says no track is of the track of the entry above; other text is
+    kept as it is, before the entries, once."""
     rest = _OLDER_LINE.sub(b"", raw)
     starts = list(_START.finditer(rest))
     ends = [m.start() for m in starts[1:]] + [len(rest)]

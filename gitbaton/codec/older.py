@@ -216,7 +216,7 @@ def _sane(moment: datetime) -> datetime:
 
 
 def unknown(items: Iterable[tuple[Checkpoint, bool, bool]], known: Sequence[Checkpoint]) -> list[Checkpoint]:
-    """Those of a folder's checkpoints that a track does not have: by time, label and words, not by id, because a head that
+    """Return the checkpoints of a folder that a track does not have: by time, label and words, not by id, because a head that
     was unknown may be known by now.
 
     Each comes with whether LATEST.json repeats it, which then adds only what says more than the same words elsewhere, and

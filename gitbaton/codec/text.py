@@ -46,8 +46,8 @@ def is_control(char: str) -> bool:
 
 
 def subject(text: str, size: int) -> str:
-    """The first line of a text that is not blank as the subject of a commit, in ``size`` bytes at most. This rule stays, too:
-    whoever writes a commit again writes the same one."""
+    """Return the first line of a text that is not blank as the subject of a commit, in ``size`` bytes at most. This rule stays,
+    too: a commit that is written again is the same one."""
     first = next((line for line in map(str.strip, text.split("\n")) if line), "")
     safe = "".join("?" if is_control(c) else c for c in first)
     return safe.encode("utf-8", "replace")[:size].decode("utf-8", "ignore").rstrip()
@@ -93,10 +93,10 @@ def _escape(match: re.Match[str]) -> str:
 
 
 def parse(raw: bytes) -> Json:
-    """The value of JSON bytes that anybody may have written.
+    """Parse JSON bytes that any writer may have made.
 
-    Raises RecordError when they are over 1 MiB, not UTF-8, not JSON, deeper than 8, or hold a float, a key twice or half of
-    a surrogate pair.
+    Raises RecordError when they are over 1 MiB, not UTF-8, not JSON, deeper than 8, or hold a float, a key twice or half of a
+    surrogate pair.
     """
     if len(raw) > MAX_BYTES:
         raise RecordError(f"record of {len(raw)} bytes is over the limit of {MAX_BYTES}")
@@ -143,7 +143,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def digest(text: str) -> str:
-    """What stands for the text of a decision that was withdrawn."""
+    """Return the digest that stands for the text of a decision that was withdrawn."""
     from hashlib import sha256  # OpenSSL is slow to load, and nearly no command needs it
 
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
@@ -167,8 +167,8 @@ def check_track(name: str) -> str:
 
 
 def check_new_track(name: str) -> str:
-    """As ``check_track``, for a track that is made here. Raises UsageError also for a name that looks like another one: with
-    what cannot be seen, with blanks other than spaces, or with blanks around it."""
+    """Check the name of a track that is made here, as ``check_track`` does. Raises UsageError also for a name that looks like
+    another one: with what cannot be seen, with blanks other than spaces, or with blanks around it."""
     name = check_track(name)
     if name != name.strip():
         raise UsageError(f"a new track cannot be called {in_quotes(name)}: a blank stands at its beginning or end")
@@ -180,7 +180,7 @@ def check_new_track(name: str) -> str:
 
 
 def looks(name: str) -> str:
-    """What a track name looks like, the same for names that somebody could take for each other: without case, without what
+    """Return what a track name looks like, the same for names that can be taken for each other: without case, without what
     cannot be seen, any blanks as one space."""
     if _SAFE.match(name):
         return name.casefold()
@@ -310,7 +310,7 @@ class Reader:
         return None if value is None else Reader(value, f"{self.where}.{key}")
 
     def strings(self, key: str, *, paths: bool = False) -> tuple[tuple[str, str], ...]:
-        """An object whose values are texts, or paths."""
+        """Return an object's texts, or paths, by name."""
         inner = Reader(self.value.get(key, 0), f"{self.where}.{key}")
         if len(inner.value) > MAX_EXTRAS:
             raise self.bad(key)

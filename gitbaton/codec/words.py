@@ -61,14 +61,14 @@ def plain(text: str, keep: str = "") -> str:
 
 
 def _is_plain(text: str, keep: str) -> bool:
-    """Whether nothing in a text is hidden, which nearly always can be told at once."""
+    """Whether a text hides nothing, which nearly always can be told at once."""
     for char in keep:
         text = text.replace(char, "")
     return text.isprintable() and (text.isascii() or _IGNORED.isdisjoint(text))
 
 
 def stable(text: str, keep: str = "") -> str:
-    """As ``plain``, and the same in every version of Python: for what is stored."""
+    """Make a text plain as ``plain`` does, and the same in every version of Python: for what is stored."""
     if text.isascii():
         return plain(text, keep)
     return _each(text, lambda part: _unseen().sub(lambda found: found[0] if found[0] in keep else MARK, part))
