@@ -99,7 +99,7 @@ class _Desk:
         self.turn = anyio.CapacityLimiter(1)
 
     async def list_tools(self, _: ServerRequestContext[Any], __: PaginatedRequestParams | None) -> ListToolsResult:
-        """What there is."""
+        """List the tools."""
         from mcp_types import ListToolsResult
 
         return ListToolsResult(tools=[_listed(tool) for tool in TOOLS])
@@ -123,7 +123,7 @@ class _Desk:
         return CallToolResult(content=[text], structured_content=_sound({"v": 1, **done.document}))
 
     def _answer(self, tool: Tool, given: dict[str, Any], agent: Agent | None) -> Answer | str:
-        """What a tool says, or the error's line and its hints."""
+        """Return a tool's answer, or an error's line and its hints."""
         try:
             return self._call(tool, given, agent)
         except BatonError as error:

@@ -64,7 +64,7 @@ _WARNINGS = {"type": "array", "items": {"type": "string"}}
 
 @value
 class Answer:
-    """What a tool says: the JSON that the verb prints with ``--json``, a text for who reads it, and what to beware of."""
+    """A tool's answer: the JSON that the verb prints with ``--json``, a text for its reader, and warnings."""
 
     document: dict[str, Json]
     text: str
@@ -73,7 +73,7 @@ class Answer:
 
 @value
 class Call:
-    """A tool's checked arguments, where the server was started, and who calls."""
+    """A tool's checked arguments, where the server was started, and the agent that calls."""
 
     given: dict[str, Any]
     place: str
@@ -148,7 +148,7 @@ def resume(baton: Baton, call: Call) -> Answer:
 
 
 def verify(baton: Baton, call: Call) -> Answer:
-    """What has moved since a track's newest checkpoint."""
+    """Say how HEAD and the files have moved since a track's newest checkpoint."""
     stored, live = baton.verify(call.given.get("track"), words=call.given.get("words", False))
     facts: list[Json] = [{"word": w.word, "sentence": plain(w.sentence)} for w in live.drift.words]
     value: dict[str, Json] = {"track": stored.checkpoint.track, "id": stored.id, **_foreign(stored)}
@@ -158,7 +158,7 @@ def verify(baton: Baton, call: Call) -> Answer:
 
 
 def _foreign(*origin: Stored) -> dict[str, Json]:
-    """What says that one of some checkpoints came from elsewhere."""
+    """Return the field that says that one of some checkpoints came from elsewhere."""
     return {"foreign": True} if any(stored.foreign_words for stored in origin) else {}
 
 
@@ -188,7 +188,7 @@ def log(baton: Baton, call: Call) -> Answer:
 
 
 def _meta(baton: Baton) -> tuple[Meta, tuple[str, ...]]:
-    """What is pinned; where that cannot be read, nothing, and why."""
+    """Return what is pinned; where that cannot be read, nothing, and why."""
     try:
         return read(baton.store), ()
     except BatonError as error:
@@ -209,7 +209,7 @@ def show(baton: Baton, call: Call) -> Answer:
 
 
 def _origin(baton: Baton, stored: Stored) -> str:
-    """Where a checkpoint is from and how old it is, before any word of it."""
+    """Say where a checkpoint is from and how old it is, before any word of it."""
     c = stored.checkpoint
     by = f", by {bare(line(c.agent.name))}" if c.agent else ""
     kind = f"foreign, {c.kind}" if stored.foreign_words else c.kind
@@ -240,7 +240,7 @@ def _quoted(rows: list[str], *origin: Stored) -> list[str]:
 
 
 def diff(baton: Baton, call: Call) -> Answer:
-    """What git diff says between the files of two checkpoints, or of one and the work tree now."""
+    """Show what git diff says between the files of two checkpoints, or of one and the work tree now."""
     import tempfile
 
     given, track = call.given, call.given.get("track")
@@ -303,7 +303,7 @@ def _paths(given: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _beginning(process: Process) -> tuple[bytes, bool]:
-    """What a command prints, at most so much of it, cut at a line's end, and whether it was cut. Raises GitError."""
+    """Read the output of a command up to a limit, cut at a line's end, and whether it was cut. Raises GitError."""
     raw = b""
     for piece in process.pieces():
         raw += piece
