@@ -1,4 +1,4 @@
-"""What git and the coding agents call. A guard never breaks the guarded: whatever goes wrong, the caller goes on."""
+"""Hooks of git and of the coding agents. A guard never breaks the guarded: whatever goes wrong, the caller continues."""
 
 from __future__ import annotations
 

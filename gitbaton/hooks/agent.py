@@ -63,7 +63,7 @@ def parse_call(words: list[str]) -> Call | None:
 
 
 class _Work:
-    """What a hook has come to, for whoever has to end it: the event, the repository, and the checkpoint that is due."""
+    """State of a hook's process: the event, the repository, and the checkpoint that is due."""
 
     def __init__(self, call: Call, words: list[str]) -> None:
         self.call, self.words, self.late, self.begun = call, words, os.environ.get(LATE), time.monotonic()
@@ -79,7 +79,7 @@ class _Work:
             log(self.repo, f"hook {self.call.agent} {self.call.event}: {text}")
 
     def close(self) -> None:
-        """Let go of what is under way. Never raises."""
+        """Release what is under way. Never raises."""
         try:
             if self.repo is not None:
                 self.repo.close()
@@ -90,11 +90,10 @@ class _Work:
 
 
 def run(words: list[str]) -> None:
-    """``git baton hook AGENT EVENT``: the payload is on standard input, the answer goes to standard output.
+    """Run ``git baton hook AGENT EVENT``: the payload is on standard input, the answer goes to standard output.
 
-    Never raises, and ends within two seconds, or before a compaction in the time for which the client waits; what went wrong
-    is in ``<common dir>/baton/log``. A checkpoint that takes longer is begun anew by a process of its own, which nobody waits
-    for and which has two minutes.
+    Never raises, and ends within two seconds, or before a compaction in the time for which the client waits; what went wrong is
+    in ``<common dir>/baton/log``. A checkpoint that takes longer is begun anew by a detached process, which has two minutes.
     """
     call = parse_call(words)
     if call is None or os.environ.get("GIT_BATON") == "0":
@@ -138,7 +137,7 @@ def _seconds(call: Call) -> float:
 
 
 def _opened(work: _Work, event: Event) -> bool:
-    """Find the repository in which an event happened; False where there is none, or where nobody uses gitbaton."""
+    """Find the repository in which an event happened; False where there is none, or where gitbaton is not used."""
     if event.child or event.moment in ("other", "compacted"):
         return False
     # the payload's directory, else the agent's project, where that one is gone or has no baton
@@ -196,7 +195,7 @@ def _delegated(work: _Work, event: Event) -> None:
 
 
 def _seen_by_git(repo: Repo, paths: Sequence[str]) -> bool:
-    """Whether one of some paths is a file that git tracks, or would."""
+    """Whether git tracks, or would track, a file at one of some paths."""
     specs = [f":(top,literal){path}" for path in paths]
     return bool(repo.git.run("ls-files", "-z", "-c", "-o", "--exclude-standard", "--", *specs).out)
 
@@ -339,7 +338,7 @@ def _nudged(work: _Work, event: Event, session: Session) -> Session:
 
 
 def _keeps_words(repo: Repo) -> bool:
-    """Whether what was said stays beside the conversation."""
+    """Whether the settings keep what was said beside the conversation."""
     settings = _settings(repo)
     return settings.observe == "all" and settings.transcripts == "full"
 
@@ -443,7 +442,7 @@ def _keep_unended(work: _Work, baton: Baton, event: Event, track: Callable[[], s
 
 
 def _leave_to_store(work: _Work, baton: Baton, event: Event) -> None:
-    """Have what is new of a conversation stored by a process that nobody waits for, where that is much."""
+    """Let a detached process store what is new of a conversation, where that is much."""
     from gitbaton.codec import canonical
     from gitbaton.system.process import detach
     from gitbaton.transcripts import behind
@@ -472,7 +471,7 @@ def _store(work: _Work, repo: Repo) -> None:
 
 
 def _go_on(work: _Work) -> None:
-    """Take the checkpoint without anybody waiting for it; the one that is due already is not asked for again. Never raises."""
+    """Let a detached process take the checkpoint; the one that is due already is not asked for again. Never raises."""
     from gitbaton.system.process import detach
 
     if work.event is None or work.event.moment not in (*_KEPT, "start") or work.late is not None:

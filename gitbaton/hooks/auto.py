@@ -1,5 +1,5 @@
-"""Automatic checkpoints: when one is due, what it says of itself, whose words it carries; also of subagents in work trees of
-their own, on a track below their parent's."""
+"""Automatic checkpoints: when one is due, its words and those that it carries; also of subagents in work trees of their own, on
+a track below their parent's."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ Track = Callable[[], str]  # asked anew each time, because another work tree may
 
 
 def step(event: Event, session: Session) -> str:
-    """What an automatic checkpoint says has happened; it is cut when it has been redacted: of half a key nobody could tell."""
+    """Return the step of an automatic checkpoint; it is cut when it has been redacted: half a key is not known as one."""
     if event.moment == "turn" or (event.moment not in ("compact", "request", "edit", "end") and session.open):
         began = f"{TURN_ENDED if event.moment == 'turn' else NOT_ENDED}: "
         last = first_line(session.prompt)
@@ -89,7 +89,7 @@ def step(event: Event, session: Session) -> str:
 
 
 def before(command: str, commits: Mapping[str, str]) -> str:
-    """What a checkpoint before a destructive command says: also of which ``commits`` nobody will know the names."""
+    """Return the step of a checkpoint before a destructive command, with the names of ``commits`` that no ref will name."""
     named = ", ".join(f"{name} is {oid}" for name, oid in commits.items())
     return f"before '{command if len(command) <= _COMMAND else command[: _COMMAND - 3] + '...'}'" + (
         f"; {named}" if named else ""
@@ -107,8 +107,8 @@ def _begun(text: str, size: int) -> str:
 
 @contextmanager
 def alone(repo: Repo, *, late: bool) -> Iterator[bool]:
-    """Whether to go on: of the processes that nobody waits for, one at a time works in a work tree and one waits for it, so
-    that the last state is recorded, too."""
+    """Whether the process may continue: of detached ones, one at a time works in a work tree and one waits for it, so that the
+    last state is recorded, too."""
     if not late:
         yield True
         return
@@ -126,8 +126,9 @@ def alone(repo: Repo, *, late: bool) -> Iterator[bool]:
 
 
 def unended(baton: Baton, event: Event, session: Session, track: Track, heard: float) -> tuple[Whose, TurnEnd | None]:
-    """Whose turn it is that what was changed before a prompt belongs to: another session's that goes on, where the own one has
-    none; and what has ended the own one before a prompt or the end of the session, since its hooks were ``heard`` of last."""
+    """Return the session with the turn that changes before a prompt belong to: another session's that continues, where the own
+    one has none; and what has ended the own one before a prompt or the end of the session, since its hooks were ``heard`` of
+    last."""
     if event.moment not in ("prompt", "end"):
         return None, None
     ended = over(baton, track(), event, session, heard) if session.open else None
@@ -141,13 +142,13 @@ def unended(baton: Baton, event: Event, session: Session, track: Track, heard: f
 
 
 def at_work(baton: Baton, event: Event, track: Track) -> Whose:
-    """The other session of the work tree that is at work, and whose turn nothing has ended."""
+    """Return the other session of the work tree that is at work, with a turn that has not ended."""
     others = ((of, left) for of, left, at in sessions.at_work(baton.repo, event) if not over(baton, track(), of, left, at))
     return next(others, None)
 
 
 def over(baton: Baton, track: str, of: Event, session: Session, said: float) -> TurnEnd | None:
-    """What has ended a session's open turn that it does not know of, since it ``said`` something last."""
+    """Return what has ended a session's open turn without its hooks, since it ``said`` something last."""
     agent = Agent(name=of.agent, session=of.session)
     begun = session.open and session.began_at  # what goes on by its records alone has begun in no state that is known
     return ending(baton.store, baton.store.before(track), agent, session, said) if begun else None
@@ -165,9 +166,9 @@ def take(
     spot: Spot | None = None,
     child: Child | None = None,
 ) -> Session:
-    """Record an automatic checkpoint that says ``said``, unless the newest one holds the same; the session afterwards.
-    ``of``: the session whose turn it tells of, where that is not the event's; ``ended``: what has ended that turn before;
-    ``spot``: what a command is about to strike; ``child``: whose work tree this is.
+    """Record an automatic checkpoint with the step ``said``, unless the newest one holds the same; return the session
+    afterwards. ``of``: the session of the turn, where that is not the event's; ``ended``: what has ended that turn before;
+    ``spot``: what a command is about to strike; ``child``: the subagent of this work tree.
 
     It never follows a checkpoint that was recorded while it was taken: that one may hold newer files, so the work tree is
     looked at again. Turns that ended without a checkpoint are counted in the session, for the next one. Raises BatonError.
@@ -243,7 +244,7 @@ def _take_once(
 
 
 def _came_at() -> int:
-    """When the event came, in milliseconds since 1970; 0 where nobody has said so."""
+    """Return when the event came, in milliseconds since 1970; 0 where that is unknown."""
     at = os.environ.get(CAME_AT, "")
     return int(at) if at.isdecimal() else 0
 
@@ -268,7 +269,7 @@ def _edited(baton: Baton, turn: Turn, session: Session, seen: Seen | None, ended
 def _observed(
     baton: Baton, event: Event, session: Session, agent: Agent, tip: Stored | None, draft: CheckpointDraft
 ) -> tuple[Observed | None, bool, Seen | None]:
-    """What the client has on record, with what was said of it stored beside the conversation, None where nothing is wanted or
+    """Return what the client has on record, with what was said stored beside the conversation, None where nothing is wanted or
     known; whether that alone is worth a checkpoint; and what was read. Raises ScanError, AgainError; whatever else goes wrong
     is noted, and the checkpoint is taken all the same."""
     mode, root = baton.settings.observe, baton.repo.layout.root
@@ -302,8 +303,8 @@ def _observed(
 
 
 def by_whom(baton: Baton, tip: Stored | None) -> Stored | None:
-    """A checkpoint with the agent whose records it tells of: one before a prompt or a command took over what the one below it
-    tells, which may be another session's."""
+    """Return a checkpoint with the agent of the records that it tells of: one before a prompt or a command took over what the
+    one below it tells, which may be another session's."""
     c = tip.checkpoint if tip is not None else None
     if tip is None or c is None or c.observed is None or not c.step.startswith(("before ", NOT_ENDED)):
         return tip
@@ -313,7 +314,7 @@ def by_whom(baton: Baton, tip: Stored | None) -> Stored | None:
 
 
 def _kept(baton: Baton, agent: Agent, said: Told) -> Oid | None:
-    """Store what was said. Raises AgainError where that cannot be done now, and a process that nobody waits for may wait."""
+    """Store what was said. Raises AgainError where that cannot be done now, and a detached process may wait."""
     from gitbaton.transcripts.storing import keep_told
 
     late = os.environ.get(LATE) is not None
@@ -326,8 +327,8 @@ def _kept(baton: Baton, agent: Agent, said: Told) -> Oid | None:
 
 
 def on_record(said: str, session: Session, observed: Observed | None, seen: Seen) -> str:
-    """What a checkpoint says has happened, by the prompts on record where the hooks have heard of others: of some that the user
-    took back, or that came after the end of the turn."""
+    """Return the step by the prompts on record where the hooks have heard of others: of some that the user took back, or that
+    came after the end of the turn."""
     begun, _, rest = said.partition(": ")
     if begun not in (TURN_ENDED, NOT_ENDED) or not rest or not (seen.taken or seen.later):
         return said
@@ -368,8 +369,8 @@ def heard(session: Session) -> Heard:
 
 
 def _changed(baton: Baton, root: str, tip: Stored | None, draft: CheckpointDraft) -> dict[str, float]:
-    """The paths in which the draft differs from the checkpoint before, or else from HEAD, and when each was written: a move of
-    HEAD brings many that nobody here has written."""
+    """Return the paths in which the draft differs from the checkpoint before, or else from HEAD, and when each was written: a
+    move of HEAD brings many that were not written here."""
     head = draft.checkpoint.head
     before = tip.tree if tip is not None else baton.store.base_tree(head)
     most = _MANY if tip is None or tip.checkpoint.head == head else _FEW
@@ -378,7 +379,7 @@ def _changed(baton: Baton, root: str, tip: Stored | None, draft: CheckpointDraft
 
 
 def words_of(stored: Stored | None) -> str:
-    """The id of the manual checkpoint whose words a checkpoint has or carries; empty where there is none."""
+    """Return the id of the manual checkpoint with the words that a checkpoint has or carries; empty where there is none."""
     if stored is None:
         return ""
     carried = stored.checkpoint.carried
@@ -386,7 +387,7 @@ def words_of(stored: Stored | None) -> str:
 
 
 def _agent(baton: Baton, event: Event, tip: Stored | None) -> Agent:
-    """Who takes the checkpoint, and how far the conversation had come."""
+    """Return the agent that takes the checkpoint, and how far the conversation had come."""
     last = tip.checkpoint.agent if tip and not tip.foreign else None
     same = last is not None and (last.name, last.session) == (event.agent, event.session)
     if event.moment in _NOW:  # it waits, and the next checkpoint says how far the conversation has come
@@ -476,7 +477,7 @@ def _said(c: Checkpoint) -> str | None:
 
 
 def gist(observed: Observed | None) -> Observed:
-    """What a client has on record, without times, and without the last words, which are others at each turn."""
+    """Return what a client has on record without times, and without the last words, which are others at each turn."""
     if observed is None:
         return Observed()
     never = datetime.fromtimestamp(0, UTC)
@@ -494,7 +495,7 @@ def gist(observed: Observed | None) -> Observed:
 
 
 def _told(c: Checkpoint) -> dict[str, Json]:
-    """What a checkpoint tells of its files, as it is stored: long lists are cut there."""
+    """Return what a checkpoint tells of its files, as it is stored: long lists are cut there."""
     files = document(c)["files"]
     assert isinstance(files, dict)
     return {key: item for key, item in files.items() if key not in ("changed", "worktree")}
@@ -525,7 +526,7 @@ def _track(baton: Baton, parent: str) -> str:
 
 
 def _subagent_said(event: Event, redact: Callable[[str], str]) -> str:
-    """What the checkpoint says: what kind of subagent it is, and at its end what it was told to do."""
+    """Return the step of a subagent's checkpoint: its kind, and at its end its task."""
     kind = event.who or "subagent"
     if event.moment == "child-start":
         return f"subagent started: {opening(kind, redact)}"

@@ -1,4 +1,4 @@
-"""Where a destructive command strikes: the work trees that are to be captured before it, and what of them goes. Only looks."""
+"""Targets of a destructive command: the work trees that are to be captured before it, and what of them goes. Only looks."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Spot:
 
 
 class _Struck:
-    """What strikes one work tree, put together."""
+    """The dangers to one work tree, put together."""
 
     def __init__(self) -> None:
         self.dangers: list[Danger] = []
@@ -74,7 +74,7 @@ def _spot(top: str, one: _Struck) -> Spot:
 
 
 def _places(danger: Danger, cwd: str, env: Mapping[str, str]) -> Iterator[tuple[str, list[str]]]:
-    """The folders whose work trees a command strikes, each with the paths that go in it; none for all of it."""
+    """Yield the folders with a work tree that a command strikes, each with the paths that go in it; none for all of it."""
     for chain in danger.folders:
         base, known = _folder(cwd, chain, env)
         given = [_expanded(path, base, env) for path in danger.paths]
@@ -95,7 +95,8 @@ def _places(danger: Danger, cwd: str, env: Mapping[str, str]) -> Iterator[tuple[
 
 
 def _folder(cwd: str, chain: Sequence[str | None], env: Mapping[str, str]) -> tuple[str, bool]:
-    """Where a command runs after changes of the folder, and whether each can be told; a shell stays where one is not there."""
+    """Return the folder of a command after changes of the folder, and whether each can be told; a shell stays where one is not
+    there."""
     known = True
     for word in chain:
         to = _expanded(word, cwd, env) if word is not None else None
@@ -116,7 +117,7 @@ def _expanded(word: str, base: str, env: Mapping[str, str]) -> str | None:
 
 
 def _there(base: str, word: str) -> Iterator[str]:
-    """What is there of a word: the path itself, and what it matches as a pattern of the shell's."""
+    """Yield the paths that are there for a word: the path itself, and what it matches as a pattern of the shell's."""
     path = os.path.join(base, word)
     if os.path.lexists(path):
         yield os.path.normpath(path)

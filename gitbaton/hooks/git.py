@@ -24,7 +24,7 @@ _STEPS = {"post-checkout": ("rebase", "pull"), "post-commit": ("commit (amend)",
 
 
 def drift_lines(baton: Baton, event: str) -> list[str]:
-    """What a hook says about the current track: at most three lines, one after a commit, none at home.
+    """Return what a hook says about the current track: at most three lines, one after a commit, none at home.
 
     ``baton.warn`` is ``head`` (the default), ``always`` (after each commit, too) or ``never``.
     """

@@ -30,7 +30,7 @@ class DeadlineError(BaseException):
 
 
 class AgainError(BatonError):
-    """What was begun cannot be ended now; a process that nobody waits for may begin it anew."""
+    """An operation that cannot be ended now; a detached process may begin it anew."""
 
 
 @contextmanager

@@ -1,4 +1,5 @@
-"""What a hook tells the model: the baton of this work tree's track, with what is known of the ground in the time there is."""
+"""Text that a hook gives the model: the baton of this work tree's track, with what is known of the ground in the time there
+is."""
 
 from __future__ import annotations
 
@@ -64,7 +65,7 @@ _LATE = "the changed files are not counted: there was no time for it"
 
 @value
 class _Known:
-    """What a text can be made of before all is known: the checkpoint as it is here, and the sessions that did not end."""
+    """Facts that a text can be made of before all is known: the checkpoint as it is here, and the sessions that did not end."""
 
     baton: Baton
     track: str
@@ -118,7 +119,7 @@ def _recorded(known: _Known, event: Event) -> str:
 def _tell(
     repo: Repo, event: Event, track: str | None, seconds: float, complain: Callable[[str], None], known: list[_Known]
 ) -> tuple[str, tuple[Unended, ...]]:
-    """As ``tell``; what is known on the way is left in ``known``."""
+    """Make the text as ``tell`` does; what is known on the way is left in ``known``."""
     until = time.monotonic() + seconds
     repo.prefetch_settings()
     list_ahead(repo)
@@ -179,8 +180,8 @@ def _tell(
 
 
 def _unended(baton: Baton, event: Event, tip: Stored | None, seconds: float) -> tuple[Unended, ...]:
-    """The sessions that did not end and whose records hold more than the track; where there is no time to read them, as they
-    are known."""
+    """Return the sessions that did not end and have records of more than the track holds; where there is no time to read them,
+    as they are known."""
     if not sessions.unended(baton.repo, event, tip if tip is not None and not tip.foreign else None):
         return ()
     from gitbaton.hooks.unended import unended  # with all that reads records
@@ -190,7 +191,7 @@ def _unended(baton: Baton, event: Event, tip: Stored | None, seconds: float) -> 
 
 
 def _standing(repo: Repo, stored: Stored, found: tuple[Unended, ...]) -> str:
-    """How the session of the newest turn stands, by its records where it did not end."""
+    """Return the state of the session of the newest turn, by its records where it did not end."""
     return "open" if found and found[0].session.open else _left(repo, stored)
 
 
@@ -210,8 +211,8 @@ def _in_time(repo: Repo, seconds: float, look: Callable[[], T], instead: U) -> T
 
 
 def _left(repo: Repo, stored: Stored) -> str:
-    """How the session of the newest turn stands, a word of ``briefing.LEFT``: by what it left in its work tree, else by what
-    its checkpoint says."""
+    """Return the state of the session of the newest turn, a word of ``briefing.LEFT``: by what it left in its work tree, else
+    by what its checkpoint says."""
     c = stored.checkpoint
     if c.kind != "auto" or c.agent is None or c.step == BEFORE_PROMPT:
         return ""
@@ -223,7 +224,7 @@ def _left(repo: Repo, stored: Stored) -> str:
 
 
 def _ended(repo: Repo, stored: Stored) -> tuple[str | None, ...]:
-    """The sessions whose plans a checkpoint tells of that have ended."""
+    """Return the ended sessions among those with plans in a checkpoint."""
     plans = stored.checkpoint.observed.plans if stored.checkpoint.observed else ()
     return tuple(plan.session for plan in plans if has_ended(repo, Agent(name=plan.agent, session=plan.session)))
 
@@ -243,8 +244,8 @@ def _more(baton: Baton, scene: Briefing, comparing: Process | None, marks: Mappi
 
 
 def _subjects(repo: Repo, scene: Briefing) -> tuple[str, ...]:
-    """The subjects of the newest commits that HEAD has and had not when the words were written; where nobody wrote any, of
-    those made since the first request. None where they cannot be listed."""
+    """Return the subjects of the newest commits that HEAD has and had not when the words were written; without words, of those
+    made since the first request. None where they cannot be listed."""
     c, here = scene.stored.checkpoint, scene.live.head.oid
     if here is None:
         return ()
@@ -283,7 +284,7 @@ def _marks(repo: Repo) -> dict[str, str]:
 
 
 def _times(repo: Repo, paths: Iterable[str]) -> dict[str, float]:
-    """When files were written last, as far as they are there."""
+    """Return when files were written last, as far as they are there."""
     found = ((path, written(os.path.join(repo.layout.root or "", path))) for path in islice(paths, _MANY))
     return {path: at for path, at in found if at}
 
@@ -322,7 +323,7 @@ def _live(baton: Baton, stored: Stored, until: float) -> Live:
 
 
 def _worded(baton: Baton) -> list[Stored]:
-    """The tips of the tracks that could have been meant here and that hold somebody's words, newest first."""
+    """Return the tips of the tracks that could have been meant here and that hold words, newest first."""
     if baton.current() is not None:
         return []
     near = within_reach(baton.store)

@@ -32,8 +32,9 @@ class Unended:
 
 
 def unended(baton: Baton, event: Event, tip: Stored | None, *, read: bool = True) -> tuple[Unended, ...]:
-    """The sessions that did not end and whose records hold more than a tip does, the newest first; by what is known already
-    where they are not ``read``. Never raises but for a deadline: a session whose records cannot be read is none of them."""
+    """Return the sessions that did not end and have records of more than a tip holds, the newest first; by what is known
+    already where they are not ``read``. Never raises but for a deadline: a session with records that cannot be read is none of
+    them."""
     settings = baton.settings
     if settings.observe == "none" or settings.auto not in ("turn", "edit"):
         return ()
@@ -55,8 +56,8 @@ def unended(baton: Baton, event: Event, tip: Stored | None, *, read: bool = True
 
 
 def _is_new(baton: Baton, of: Event, seen: observing.Seen, tip: Stored | None, *, open: bool) -> bool:
-    """Whether what is known of a session says more than a tip; where its turn is not ``open``, whether it did something, or its
-    user asked for something or took it back: clients write down other things after the end of a turn."""
+    """Whether the facts of a session say more than a tip; where its turn is not ``open``, whether it did something, or its user
+    asked for something or took it back: clients write down other things after the end of a turn."""
     if tip is None:
         return bool((open and seen.facts.asked) or seen.facts.deeds)
     old, told = tip.checkpoint.observed or Observed(), baton.told(tip) or Told()
@@ -74,7 +75,7 @@ def _is_new(baton: Baton, of: Event, seen: observing.Seen, tip: Stored | None, *
 
 
 def _times(observed: Observed, told: Told) -> set[float]:
-    """When the user asked for something."""
+    """Return when the user asked for something."""
     found = (*observed.asked, *told.asked, *([told.latest] if told.latest is not None else []))
     return {round(one.at.timestamp(), 3) for one in found}
 
@@ -111,7 +112,7 @@ def as_taken(
 
 
 def _nothing(baton: Baton, track: str) -> Stored:
-    """What stands for the tip of a track that has none."""
+    """Return what stands for the tip of a track that has none."""
     here = baton.repo.objects.head()
     c = Checkpoint(track=track, step="", branch=here.branch, head=here.oid, created=baton.clock())
     return Stored(id="", commit="", base=None, tree="", raw=b"", checkpoint=c)
