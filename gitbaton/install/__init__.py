@@ -1,1 +1,1 @@
-"""What gitbaton puts into other programs' places, and takes out again: git's hooks, and the settings of coding agents."""
+"""Install and uninstall of gitbaton in other programs: git's hooks, and the settings of coding agents."""

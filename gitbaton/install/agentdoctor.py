@@ -212,7 +212,7 @@ def trusts(of: Question) -> list[Trust]:
 
 
 def offer_trust(of: Question) -> str:
-    """What ``given`` would do, for a dry run."""
+    """Say what ``give_trust`` would do, for a dry run."""
     return f"would let codex trust our {len(of.wanted)} hooks, through its app server"
 
 
@@ -264,7 +264,7 @@ def _ours(peer: Peer, of: Question) -> list[Trust]:
 
 
 def _real(path: str) -> str | None:
-    """Where a path of an answer leads; None for a text that is none."""
+    """Return the path that a path of an answer leads to; None for a text that is none."""
     try:
         return os.path.realpath(path)
     except ValueError:  # a NUL, or half a character

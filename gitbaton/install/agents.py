@@ -183,7 +183,7 @@ class _Draft(Draft):
 
 
 def _said(target: Target, there: Found) -> str:
-    """What the user is told of a part that is put into its file, a change of its track included."""
+    """Tell the user of a part that is put into its file, a change of its track included."""
     shown, track = target.file.shown, target.part.track
     if there.count == 0:
         return f"{'write' if target.file.data is None else 'add'} {target.about} to '{shown}'"
@@ -215,7 +215,7 @@ def plan_install(
     agents_md: bool = False,
     trusted: bool = False,
 ) -> Plan:
-    """What install changes at a level; nothing when everything is in place. Raises BatonError for a file it must refuse.
+    """Plan what install changes at a level; nothing when everything is in place. Raises BatonError for a file it must refuse.
 
     ``track`` as ``chosen`` takes it; ``trusted``: Codex will be told to trust the hooks.
     """
@@ -230,7 +230,7 @@ def plan_install(
 
 
 def plan_uninstall(where: Place, clients: Sequence[Client], *, every: bool = False) -> Plan:
-    """What uninstall takes back at a level; what other agents still need stays. Raises BatonError as install does.
+    """Plan what uninstall takes back at a level; what other agents still need stays. Raises BatonError as install does.
 
     ``every``: also skills and a block that were left by clients that are not installed any more.
     """
@@ -256,7 +256,7 @@ def plan_uninstall(where: Place, clients: Sequence[Client], *, every: bool = Fal
 
 
 def _left(where: Place, clients: Sequence[Client]) -> Iterator[str]:
-    """What uninstall leaves behind in a client's own state."""
+    """Yield what uninstall leaves behind in a client's own state."""
     for client in clients:
         name, part = client.leaves or ("", "")
         path = os.path.join(os.path.abspath(folder(client, where.env)), name)
@@ -266,7 +266,7 @@ def _left(where: Place, clients: Sequence[Client]) -> Iterator[str]:
 
 
 def _remarks(where: Place, clients: Sequence[Client], *, agents_md: bool, trusted: bool) -> list[str]:
-    """What a user should know after an install."""
+    """Return what a user should know after an install."""
     said: list[str] = []
     for client in clients:
         said += [f"{client.title}: {client.trust}"] if where.root is not None and client.trust else []

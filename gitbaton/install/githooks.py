@@ -41,7 +41,8 @@ def scripts() -> dict[str, bytes]:
 
 
 def route(repo: Repo) -> str:
-    """How hooks reach this repository: ``config`` (git 2.54 or newer), ``directory``, or ``foreign`` (another tool's place)."""
+    """Return the way by which hooks reach this repository: ``config`` (git 2.54 or newer), ``directory``, or ``foreign``
+    (another tool's place)."""
     if questions.version(repo) >= questions.CONFIG_HOOKS:
         return "config"
     default = os.path.realpath(questions.default_hooks(repo))
@@ -50,12 +51,12 @@ def route(repo: Repo) -> str:
 
 
 def hooks_folder(repo: Repo) -> str:
-    """The directory whose hooks git runs here."""
+    """Return the directory of the hooks that git runs here."""
     return questions.hooks_path(repo) or questions.default_hooks(repo)
 
 
 def script_folder(repo: Repo) -> str:
-    """Where our own copies of the scripts lie: a venv may vanish, the repository stays."""
+    """Return the folder of our own copies of the scripts: a venv may vanish, the repository stays."""
     return os.path.join(repo.shared_dir, "hooks")
 
 
@@ -66,7 +67,7 @@ def guarded(path: str) -> str:
 
 
 def line(event: str) -> str:
-    """What another tool's hook needs to call ours; it names no path of this machine, so it may be shared."""
+    """Return the line that another tool's hook needs to call ours; it names no path of this machine, so it may be shared."""
     return f'hook=$(git rev-parse --git-common-dir)/baton/hooks/{event}; test ! -x "$hook" || "$hook" "$@" || :'
 
 
@@ -100,7 +101,7 @@ def _mentions(data: bytes | None, event: str) -> bool:
 
 
 def plan_install(baton: Baton, *, display: bool = True, fetch: bool = False, remote: str | None = None) -> Plan:
-    """What ``install`` changes here; nothing when everything is in place.
+    """Plan what ``install`` changes here; nothing when everything is in place.
 
     ``fetch``: also the refspecs by which a plain ``git fetch`` brings what others pushed, from ``remote``, by default the one
     that git fetches from. Raises UsageError for what is no configured remote.
@@ -200,7 +201,7 @@ def _config_hook_values(repo: Repo) -> list[tuple[str, str]]:
 
 
 def has_config_hook(repo: Repo, event: str) -> bool:
-    """Whether the configuration calls our script of this repository, and nobody switched that off."""
+    """Whether the configuration calls our script of this repository, and it is not switched off."""
     name = f"hook.baton-{event}"
     command = guarded(os.path.join(script_folder(repo), event))
     off = questions.all_values(repo, f"{name}.enabled")[-1:] in (["false"], ["no"], ["off"], ["0"])
@@ -248,7 +249,7 @@ def _hook_files(draft: HooksDraft, shipped: dict[str, bytes]) -> None:
 
 
 def _place(draft: HooksDraft, event: str, data: bytes) -> str | None:
-    """Where our script of an event stands or is to stand; None where it is called, or is not to be written."""
+    """Return the place of our script of an event; None where it is called, or is not to be written."""
     path = os.path.join(draft.top, event)
     there, earlier = read(path), draft.kept(event)
     found = caller(draft.repo, event)
@@ -278,7 +279,7 @@ def _to_keep(draft: HooksDraft, event: str) -> str | None:
 
 
 def _advice(repo: Repo, path: str, event: str, source: str | None = None) -> str:
-    """What to add to the hook at ``path``, or for now at ``source``, so that it calls ours."""
+    """Say what to add to the hook at ``path``, or for now at ``source``, so that it calls ours."""
     data = read(source or path) or b""
     if b"\0" in data or (data.startswith(b"#!") and not _SHELL.match(data)):
         return f"to be warned of drift, let it run '{os.path.join(script_folder(repo), event)}' with its own arguments"
@@ -295,7 +296,7 @@ def _foreign(draft: HooksDraft) -> None:
 
 
 def plan_uninstall(baton: Baton, *, purge: bool = False) -> Plan:
-    """What ``uninstall`` takes back; with ``purge`` also every checkpoint, note and LATEST file."""
+    """Plan what ``uninstall`` takes back; with ``purge`` also every checkpoint, note and LATEST file."""
     refuse_others(baton.repo, baton.repo.shared_dir, script_folder(baton.repo))
     draft = HooksDraft(baton.repo)
     repo, made = baton.repo, draft.made
@@ -341,7 +342,7 @@ def _remove(draft: HooksDraft, path: str) -> None:
 
 
 def _remove_folder(draft: HooksDraft, folder: str) -> None:
-    """A folder that we made; what somebody else put into it keeps it."""
+    """Plan to remove a folder that we made; it stays where it holds something else."""
     draft.step(f"remove the folder '{folder}' if nothing else is in it", partial(drop_folders, (folder,)))
 
 

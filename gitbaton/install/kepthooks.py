@@ -52,7 +52,7 @@ class HooksDraft(Draft):
             raise BatonError(f"'{self.folder}' is no folder of ours, and nothing is installed or taken back")
 
     def kept(self, event: str) -> str | None:
-        """Where the hook is that ours is called instead of, by its name of now or of formerly."""
+        """Return the path of the hook that ours is called instead of, by its name of now or of formerly."""
         places = (os.path.join(self.folder, event), self.former(event))
         return next((path for path in places if os.path.lexists(path)), None)
 
@@ -62,7 +62,7 @@ class HooksDraft(Draft):
         return data is not None and digest(data) in [self.made.files[n].digest for n in (path, *names) if n in self.made.files]
 
     def former(self, event: str) -> str:
-        """Where a hook was kept formerly."""
+        """Return the former path of a kept hook."""
         return os.path.join(self.top, event + LEGACY)
 
 
@@ -72,13 +72,13 @@ def is_ours(data: bytes | None) -> bool:
 
 
 def aside(path: str) -> list[str]:
-    """Where managers move a hook that is in their way."""
+    """Return the places to which managers move a hook that is in their way."""
     folder, event = os.path.split(path)
     return [os.path.join(folder, place.format(event)) for place in _ASIDE]
 
 
 def moved_aside(path: str) -> str | None:
-    """Where a manager whose hook is at ``path`` has put ours."""
+    """Return the place to which the manager of the hook at ``path`` has moved ours."""
     return next((place for place in aside(path) if is_ours(read(place))), None)
 
 
@@ -168,7 +168,7 @@ def move(draft: HooksDraft, event: str, source: str) -> None:
 
 
 def _give_back(draft: HooksDraft, earlier: str, spare: str) -> None:
-    """Plan that an earlier kept hook goes where a manager, whose own hook stands in its place now, has moved ours."""
+    """Plan that an earlier kept hook goes to where a manager, with its own hook in its place now, has moved ours."""
 
     def run() -> None:
         os.replace(earlier, spare)
@@ -219,8 +219,8 @@ def restore(draft: HooksDraft, path: str, event: str | None) -> None:
 
 
 def take_folder(draft: HooksDraft, restored: Collection[str]) -> None:
-    """Plan that the folder goes when the last of the ``restored`` hooks has left it; what somebody else has put there moves to
-    the hooks directory."""
+    """Plan that the folder goes when the last of the ``restored`` hooks has left it; what else is in it moves to the hooks
+    directory."""
     inside = set(os.listdir(draft.folder)) - set(restored) if os.path.isdir(draft.folder) else {*EVENTS}
     if inside & {*EVENTS}:
         return

@@ -72,7 +72,7 @@ def powershell(agent: str, event: str, track: str | None = None) -> str:
 
 
 def entries(client: Client, track: str | None = None) -> dict[str, dict[str, Any]]:
-    """What the client's settings hold for us: one entry an event, in the client's shape."""
+    """Return what the client's settings hold for us: one entry an event, in the client's shape."""
     return {hook.event: _entry(client, hook, track) for hook in client.hooks}
 
 
@@ -97,7 +97,7 @@ def is_ours(handler: object, client: Client) -> bool:
 
 
 def mentions(handler: object) -> list[str]:
-    """The command lines of a handler that name our hook, whoever wrote them."""
+    """Return the command lines of a handler that name our hook, ours or not."""
     return [line for line in lines(handler) if OURS in line]
 
 
@@ -129,10 +129,10 @@ class Merged:
 
 @value
 class Found:
-    """What a file holds of ours: how many entries, at which ``events``, for which tracks they were made, and what they are
-    called, if anything.
+    """Entries of ours in a file: how many, at which ``events``, for which tracks they were made, and what they are called, if
+    anything.
 
-    ``foreign``: command lines that name our hook, too, and that somebody else wrote.
+    ``foreign``: command lines that name our hook, too, and that are not ours.
     """
 
     count: int
@@ -181,7 +181,7 @@ def _handlers(item: Any) -> list[Any]:
 
 
 def _ours(document: Document, client: Client, event: str) -> list[tuple[tuple[str | int, ...], Any]]:
-    """Where the entries of ours in an event stand, and what they are."""
+    """Return the entries of ours in an event, and where each stands."""
     node = document.at(HOOKS, event)
     found: list[tuple[tuple[str | int, ...], Any]] = []
     for at, item in enumerate(document.plain(node) if node is not None and node.kind == "array" else ()):
@@ -243,11 +243,11 @@ class Part:
     track: str | None = None
 
     def known(self, text: str) -> bool:
-        """Whether what the text holds of ours is as a version of ours wrote it."""
+        """Whether our part of the text is as a version of ours wrote it."""
         return True
 
     def kept(self, shown: str) -> str:
-        """How to say that our part of a file was ..."""
+        """Begin a sentence on our part of a file."""
         return f"'{shown}' was"
 
     def put(self, text: str) -> Merged:
@@ -259,11 +259,11 @@ class Part:
         return Merged(text=text)
 
     def find(self, text: str) -> Found:
-        """What of ours the text holds."""
+        """Return what of ours the text holds."""
         return NONE
 
     def is_bare(self, text: str, made: Collection[str]) -> bool:
-        """Whether nothing is left that somebody wrote."""
+        """Whether the text holds nothing that a user wrote."""
         return not text.strip()
 
     def fresh(self, text: str) -> bool:
@@ -346,13 +346,13 @@ class Hooks(Part):
         )
 
     def is_bare(self, text: str, made: Collection[str]) -> bool:
-        """Whether nothing is left in the settings, not even a comment, but what install put there beside our entries."""
+        """Whether the settings hold nothing, not even a comment, but what install put there beside our entries."""
         document = Document(text, comments=self.client.comments)
         left = document.plain(document.root) if document.root is not None else {}
         return not document.notes and (left == {} or (VERSION in made and left == {VERSION: 1}))
 
     def fresh(self, text: str) -> bool:
-        """Whether they were written whole, for whatever track."""
+        """Whether the settings were written whole, for whatever track."""
         tracks = self.find(text).tracks
         return len(tracks) == 1 and Hooks(self.client, tracks[0]).put("").text == text
 
@@ -373,7 +373,7 @@ class Whole(Part):
         return Merged(text=text if text.replace("\r\n", "\n") == written else written)
 
     def find(self, text: str) -> Found:
-        """Whether it is ours, and the track that it names."""
+        """Return whether the file is ours, and the track that it names."""
         if self.mark not in text.splitlines():
             return NONE
         named = _TRACK.search(text.replace("\r\n", "\n"))
@@ -384,7 +384,7 @@ class Whole(Part):
         return Found(count=1, tracks=(track,))
 
     def known(self, text: str) -> bool:
-        """Whether it is as some version wrote it, for whatever track."""
+        """Whether the file is as some version wrote it, for whatever track."""
         plain = text.replace("\r\n", "\n")
         return is_shipped(self.name, _TRACK.sub(_NO_TRACK, plain, count=1) if self.mark == PLUGIN_MARK else plain)
 
@@ -423,7 +423,7 @@ class Block(Part):
         return Merged(text=text[:start] + text[end:], edits=(Edit(start=start, length=0, old=text[start:end]),))
 
     def find(self, text: str) -> Found:
-        """Whether there is a block."""
+        """Return whether the text has a block."""
         return Found(count=1, tracks=(None,)) if _block(text) is not None else NONE
 
     def known(self, text: str) -> bool:
@@ -438,7 +438,8 @@ class Block(Part):
 
 
 def _block(text: str) -> tuple[int, int] | None:
-    """Where the block begins and ends; None when there is none. Raises MalformedError for marks that do not pair."""
+    """Return the beginning and the end of the block; None when there is none. Raises MalformedError for marks that do not
+    pair."""
     begins, ends = text.count(BEGIN), text.count(END)
     if not begins and not ends:
         return None
@@ -450,7 +451,7 @@ def _block(text: str) -> tuple[int, int] | None:
 
 @value
 class Place:
-    """Where to install: a level, the work tree's root at project level, the user's environment.
+    """A place to install to: a level, the work tree's root at project level, the user's environment.
 
     ``manifests``: its own, then those of other levels, which may know the same files.
     """
@@ -587,7 +588,7 @@ def text_of(target: Target) -> str:
 
 
 def found_in(target: Target) -> Found:
-    """What of ours a target's file holds. Raises BatonError for a file that cannot be understood."""
+    """Return what of ours a target's file holds. Raises BatonError for a file that cannot be understood."""
     try:
         return target.part.find(text_of(target))
     except (MalformedError, RecursionError) as error:
@@ -595,13 +596,13 @@ def found_in(target: Target) -> Found:
 
 
 def refused(target: Target, error: Exception) -> BatonError:
-    """What the user is told of a file that cannot be understood."""
+    """Return the error of a file that cannot be understood."""
     why = str(error) if isinstance(error, MalformedError) else "it is nested too deep"
     return BatonError(f"'{target.file.shown}' is not what it should be, and is left as it is: {why}")
 
 
 def row(where: Place, client: Client) -> Row:
-    """How a client stands at a level. Raises nothing."""
+    """Return the state of a client at a level. Raises nothing."""
     path = path_of(where, client)
     state: State = "not installed"
     found, reason = NONE, ""
@@ -665,6 +666,6 @@ def doubled(rows: Iterable[Row]) -> list[str]:
 
 
 def program(client: Client, env: Mapping[str, str]) -> str | None:
-    """Where a program of the client is on PATH."""
+    """Return the path of a program of the client on PATH."""
     found = (shutil.which(name, path=env.get("PATH")) for name in client.programs)
     return next((path for path in found if path), None)

@@ -92,7 +92,8 @@ def share(repo: Repo) -> None:
 
 
 def refuse_others(repo: Repo, *folders: str) -> None:
-    """Raise BatonError where something else is in the place of a folder of ours: a link would lead us to somebody's files."""
+    """Raise BatonError where something else is in the place of a folder of ours: a link would lead us to another user's
+    files."""
     for folder in folders:
         if os.path.lexists(folder) and not has_folder(repo, folder):
             raise BatonError(f"'{folder}' is no folder of ours, and nothing is installed or taken back", "git baton doctor")
@@ -122,7 +123,7 @@ def read(path: str, limit: int = MAX_BYTES) -> bytes | None:
 
 
 def digest(data: bytes) -> str:
-    """What a manifest remembers of a file's bytes."""
+    """Return the digest of a file's bytes that a manifest remembers."""
     import hashlib
 
     return hashlib.sha256(data).hexdigest()
@@ -238,7 +239,7 @@ def make_folders(folder: str) -> list[str]:
 
 
 def drop_folders(folders: Iterable[str]) -> None:
-    """Remove folders that we made, unless somebody has put something into them."""
+    """Remove folders that we made, unless something is in them."""
     for folder in sorted(set(folders), key=len, reverse=True):
         with suppress(OSError):
             os.rmdir(folder)
@@ -246,7 +247,8 @@ def drop_folders(folders: Iterable[str]) -> None:
 
 @value
 class Record:
-    """What install did to a file. ``digest`` of its bytes then; ``edits`` lead back from them, None where none do exactly.
+    """Memory of what install did to a file. ``digest`` of its bytes then; ``edits`` lead back from them, None where none do
+    exactly.
 
     ``made``: the containers that were not there before, None where that is not known. ``created``: the file itself was not
     there. ``folders``: those that were made for it.
@@ -260,11 +262,11 @@ class Record:
 
 
 class Manifest:
-    """What install wrote at one level: files, folders that were made, values of git's configuration.
+    """Memory of what install wrote at one level: files, folders that were made, values of git's configuration.
 
-    ``kind`` is the format. ``hooks``: what git's hooks need, a digest a file, readable for all who share the repository.
-    ``files``: what went into files of agents, how it leads back, for the user alone; gone with its last file.
-    ``lost``: no manifest can be read, and what is ours is told by its marks alone.
+    ``kind`` is the format. ``hooks``: what git's hooks need, a digest a file, readable for all users of a shared repository.
+    ``files``: what went into files of agents, how it leads back, for the user alone; gone with its last file. ``lost``: no
+    manifest can be read, and what is ours is told by its marks alone.
     """
 
     def __init__(self, path: str, kind: Literal["hooks", "files"]) -> None:
@@ -369,11 +371,11 @@ class Manifests:
         self.own, self.all = own, [Manifest(path, "files") for path in (own, *others)]
 
     def of(self, file: File) -> Record | None:
-        """What is remembered of a file."""
+        """Return what is remembered of a file."""
         return next((manifest.files[file.real] for manifest in self.all if file.real in manifest.files), None)
 
     def exact(self, file: File) -> Record | None:
-        """The same, if nobody has changed the file since."""
+        """Return what is remembered of a file that has not changed since."""
         record = self.of(file)
         return record if record and file.data is not None and record.digest == digest(file.data) else None
 
