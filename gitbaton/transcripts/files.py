@@ -82,7 +82,7 @@ def lines_back(fd: int, start: int, end: int) -> Iterator[bytes]:
 
 
 def measure(fd: int, agent: str, before: Transcript | None, most: int | None = None) -> Transcript | None:
-    """Where the last whole line ends, of ``most`` bytes at most; what lies before ``before`` is not read again."""
+    """Measure a transcript up to its last whole line, of ``most`` bytes at most; what precedes ``before`` is not read again."""
     size = os.fstat(fd).st_size if most is None else most
     known = before is not None and before.size <= size and _goes_on(fd, agent, before)
     start, lines, last = (before.size, before.lines, before.last) if before is not None and known else (0, 0, None)
@@ -179,7 +179,7 @@ class Digest:
 
 @value
 class SourceDigest:
-    """What says that a stored conversation, its ``commit``, was made from the first ``size`` bytes of a file, which have a
+    """Proof that a stored conversation, its ``commit``, was made from the first ``size`` bytes of a file, which have a
     ``digest``, its whole blocks a ``chain``; ``file``: the device and the number of that file. One of the first kind has no
     chain, and one digest of all."""
 
@@ -191,7 +191,7 @@ class SourceDigest:
 
 
 def load_digest(repo: Repo, ref: str) -> SourceDigest | None:
-    """What was noted last of the conversation of a ref; None where nothing was that can be read."""
+    """Return the digest noted last of the conversation of a ref; None where none can be read."""
     noted = _noted(digest_path(repo, ref)).decode("ascii", "replace")
     if found := _V2.fullmatch(noted):
         commit, size, digest, chain, device, inode = found.groups()
@@ -210,8 +210,8 @@ def _noted(name: str) -> bytes:
 
 
 def save_digest(repo: Repo, ref: str, noted: SourceDigest) -> None:
-    """Note it, readable by its owner alone, or by those who share the repository; with a conversation's first, what is old
-    goes. Never raises: without it the next one compares everything."""
+    """Note a digest, readable by its owner alone, or by all users of a shared repository; with a conversation's first, what is
+    old goes. Never raises: without it the next one compares everything."""
     name = digest_path(repo, ref)
     first = not os.path.lexists(name)
     try:
@@ -223,8 +223,8 @@ def save_digest(repo: Repo, ref: str, noted: SourceDigest) -> None:
 
 
 def mark_forgotten(repo: Repo, ref: str) -> None:
-    """Note instead that the conversation was forgotten, so that no hook stores it again from the client's file, of which all is
-    still there. Raises OSError."""
+    """Note that the conversation was forgotten, so that no hook stores it again from the client's file, of which all is still
+    there. Raises OSError."""
     _put(repo, digest_path(repo, ref), _FORGOTTEN)
 
 

@@ -1,4 +1,4 @@
-"""Stored conversations: ref, chunks and metadata, written, and read whoever wrote them."""
+"""Stored conversations: ref, chunks and metadata, written, and read whatever program wrote them."""
 
 from __future__ import annotations
 
@@ -95,13 +95,15 @@ def commit(baton: Baton, tree: Oid, above: Object | None, text: str) -> NewObjec
 
 
 def meta(found: Transcript, size: int, agent: str, session: str) -> bytes:
-    """What is said of a conversation that goes as far as this in the client's file, and of which ``size`` bytes are stored."""
+    """Return the metadata of a conversation that goes as far as this in the client's file, and of which ``size`` bytes are
+    stored."""
     said: dict[str, Json] = {"v": 2, "agent": agent, "session": session}
     return canonical({**said, "bytes": found.size, "lines": found.lines, "last": found.last, "kept": size})
 
 
 def kept(objects: Objects, oid: Oid, agent: str, session: str) -> Kept:
-    """A stored conversation, whoever wrote it. Raises RecordError when it is not one, or is that of another session."""
+    """Read a stored conversation, whatever program wrote it. Raises RecordError when it is not one, or is that of another
+    session."""
     commit = objects.read(oid)
     if commit is None or commit.kind != "commit" or commit.data is None:
         raise RecordError(f"'{oid}' is not the commit of a conversation")
@@ -123,7 +125,7 @@ def _tree(objects: Objects, oid: Oid, where: Oid) -> list[TreeEntry]:
 
 
 def _parsed(objects: Objects, oid: Oid, agent: str, session: str) -> tuple[Transcript, int, bool]:
-    """What a meta blob tells: the position in the client's file, how many bytes are stored, and whether they are the file's."""
+    """Read a meta blob: the position in the client's file, how many bytes are stored, and whether they are the file's."""
     found = objects.read(oid)
     said = parse(found.data) if found and found.kind == "blob" and found.data else None
     if not isinstance(said, dict) or said.get("v") not in (1, 2) or isinstance(said.get("v"), bool):

@@ -64,11 +64,11 @@ NOTHING = Told()
 
 @value
 class Seen:
-    """What is known of a session. ``file``: the device and the number of its transcript, up to ``at`` read, and ``mark``,
-    the checksum of what stands before; of a database the time of its newest row, and how many messages it had. ``leaf``:
-    the key of the newest record that was read, of the branch that counts; ``linked``: whether records name the ones that
-    they follow; ``taken``: from when to when was done what the user took back. ``partial``: a beginning was not reached.
-    ``later``: how many prompts came after the end of the turn that is recorded; that is not kept."""
+    """State of a session's records. ``file``: the device and the number of its transcript, up to ``at`` read, and ``mark``, the
+    checksum of what stands before; of a database the time of its newest row, and how many messages it had. ``leaf``: the key of
+    the newest record that was read, of the branch that counts; ``linked``: whether records name the ones that they follow;
+    ``taken``: from when to when was done what the user took back. ``partial``: a beginning was not reached. ``later``: how many
+    prompts came after the end of the turn that is recorded; that is not kept."""
 
     facts: Facts
     file: tuple[int, int] = (0, 0)
@@ -83,8 +83,8 @@ class Seen:
 
 @value
 class Heard:
-    """What hooks have heard of a session: ``prompts``, the newest last; ``at``: when the event came, in seconds since 1970,
-    now where that is None; ``late``: its client has gone on since."""
+    """Prompts that hooks have heard of a session: ``prompts``, the newest last; ``at``: when the event came, in seconds since
+    1970, now where that is None; ``late``: its client has gone on since."""
 
     prompts: tuple[Asked, ...] = ()
     at: float | None = None
@@ -101,10 +101,10 @@ def look(
     own: bool = True,
     read: bool = True,
 ) -> Seen:
-    """What is known of an event's session now; it is left in the file ``path`` for the next look. It reads for so many
-    ``seconds``, SECONDS where None are given. ``own``: the session itself looks; where no words are kept another's look leaves
-    nothing, for of a command that goes on nothing would be left for its own. ``read``: else records are left unread, and it is
-    what the last look left, with the prompts of hooks.
+    """Read on in the records of an event's session; the state is left in the file ``path`` for the next look. It reads for so
+    many ``seconds``, SECONDS where None are given. ``own``: the session itself looks; where no words are kept another's look
+    leaves nothing, for of a command that goes on nothing would be left for its own. ``read``: else records are left unread, and
+    it is what the last look left, with the prompts of hooks.
 
     A transcript that was replaced is read anew. What cannot be read, or is no record, tells nothing; a prompt and last words
     that are on no record are those that hooks have ``heard``. Raises ScanError where a text cannot be redacted, OSError where
@@ -160,7 +160,7 @@ def _known_by(text: str) -> str:
 
 
 def load(path: str) -> Seen | None:
-    """What the last look left; None where nothing readable is."""
+    """Return the state that the last look left; None where nothing readable is."""
     try:
         found: Any = parse(read_regular(path, _MAX_STATE))
         facts, (device, inode) = folding.read(found["facts"]), found["file"]
@@ -186,7 +186,7 @@ def _document(seen: Seen) -> dict[str, Json]:
 
 
 def _read_on(event: Event, before: Seen, seconds: float) -> tuple[Seen, list[Sign]]:
-    """What was known where the records go on, and the signs that are new."""
+    """Return the state where the records go on, and the signs that are new."""
     of = client(event.agent)
     if of is None:
         return before, []
@@ -208,7 +208,8 @@ def _lines_after(fd: int, of: Client, before: Seen, seconds: float) -> tuple[See
 
 
 def _branch_after(fd: int, of: Client, seen: Seen, size: int, seconds: float) -> tuple[Seen, list[Sign]] | None:
-    """What is new on the branch that counts; None where that does not go on from what was seen: something was taken back."""
+    """Return the state and the new signs on the branch that counts; None where that does not go on from what was seen:
+    something was taken back."""
     records, end, reached = _backwards(fd, of, seen.at, size, seconds)
     branch = Branch([of.step(record) for record in records], above=seen.at > 0 or not reached, linked=seen.linked)
     if seen.at and reached:
@@ -273,7 +274,7 @@ def _backwards(fd: int, of: Client, start: int, size: int, seconds: float) -> tu
 
 
 def _head(fd: int, of: Client) -> Iterator[Sign]:
-    """What the user asked for at the beginning of a transcript."""
+    """Yield what the user asked for at the beginning of a transcript."""
     data = b"".join(blocks(fd, 0, _HEAD))
     lines = (line for line in data.split(b"\n")[:-1] if may_tell(of, line))
     records = of.sift([record for line in lines if (record := record_of(line)) is not None])
@@ -291,7 +292,7 @@ def _plan_of(event: Event) -> Planned | None:
 
 
 def _rows_after(of: Client, session: str, before: Seen) -> tuple[Seen, list[Sign]]:
-    """What was said in a session that is kept in a database, newer than the last look; all of it, where some was taken back."""
+    """Return the state and the new signs of a session that is kept in a database; all of them, where some were taken back."""
     left = _left(of, session, before.at) if before.at > 0 else None
     back = left is not None and left < before.mark
     seen = Seen(facts=Facts(), taken=before.taken) if back else before
@@ -314,7 +315,7 @@ def _rows_after(of: Client, session: str, before: Seen) -> tuple[Seen, list[Sign
 
 
 def _left(of: Client, session: str, until: int) -> int | None:
-    """How many messages a database has up to a time; None where it cannot be read."""
+    """Count the messages of a database up to a time; None where it cannot be read."""
     query = of.left(session, until, os.environ)
     return next((int(row["number"]) for row in (_selected(query) if query is not None else ())), None)
 
@@ -335,8 +336,8 @@ def _selected(query: Query) -> list[Row]:
 
 
 def last_deed(event: Event) -> float:
-    """When a session said or did something last, in seconds since 1970, as its file tells; 0 where it does not. What the user
-    says counts for nothing."""
+    """Return when a session said or did something last, in seconds since 1970, as its file tells; 0 where it does not. What the
+    user says counts for nothing."""
     of, fd = client(event.agent), opened(event.transcript)
     if of is None or fd is None:
         return 0.0
@@ -359,9 +360,9 @@ def moment(at: float) -> datetime:
 
 @value
 class Ground:
-    """Where facts are held against: the work tree's ``root``, its captured ``tree`` (None where it was not), and ``changed``,
+    """The work tree that facts are held against: its ``root``, its captured ``tree`` (None where it was not), and ``changed``,
     which gives the paths that differ from the checkpoint before, and when each was written, in seconds since 1970. ``shared``:
-    another session is at work there, whose changes they may be."""
+    another session is at work there, and they may be its changes."""
 
     root: str
     tree: Oid | None
@@ -370,9 +371,9 @@ class Ground:
 
 
 def gather(mode: Observe, seen: Seen, agent: Agent, before: Stored | None, told: Told, ground: Ground) -> tuple[Observed, Told]:
-    """What a checkpoint is to hold, and what stays beside the conversation. ``before``: the checkpoint that it follows, whose
-    facts of other sessions go on, and are marked as earlier; ``told``: what was said until then. What a stranger's holds is
-    left to it."""
+    """Return what a checkpoint is to hold, and what stays beside the conversation. ``before``: the checkpoint that it follows:
+    its facts of other sessions continue, marked as earlier; ``told``: what was said until then. What a stranger's holds is left
+    to it."""
     own = before if before is not None and not before.foreign else None
     old = own.checkpoint.observed if own else None
     old, told = (old, told) if old is not None else (Observed(), NOTHING)
@@ -435,7 +436,7 @@ def _found(names: Iterable[str], root: str, known: Container[str]) -> tuple[str,
 
 
 def _same_session(facts: Facts, agent: Agent, before: Stored | None, old: Observed) -> bool:
-    """Whether what a checkpoint holds is of a session: its client took it, or the user was known to have asked the same."""
+    """Whether a checkpoint holds facts of a session: its client took it, or the user was known to have asked the same."""
     by = before.checkpoint.agent if before is not None else None
     if by is not None:
         return (by.name, by.session) == (agent.name, agent.session)
@@ -448,7 +449,7 @@ def _of_others(old: Observed) -> Observed:
 
 
 def _said_before(told: Told) -> Told:
-    """What was said, as of an earlier session."""
+    """Return what was said as of an earlier session."""
 
     def earlier(one: Prompt | None) -> Prompt | None:
         return None if one is None else replace(one, earlier=True)
@@ -465,7 +466,7 @@ def _said_before(told: Told) -> Told:
 
 
 def _worded(before: Stored | None) -> datetime | None:
-    """When words were written last."""
+    """Return when words were written last."""
     if before is None:
         return None
     c = before.checkpoint
@@ -473,7 +474,7 @@ def _worded(before: Stored | None) -> datetime | None:
 
 
 def _not_taken_back(seen: Seen, agent: Agent, old: Observed, told: Told) -> tuple[Observed, Told]:
-    """What the checkpoint before tells, without what its session's user took back since."""
+    """Return what the checkpoint before tells, without what its session's user took back since."""
 
     def stays(at: datetime | None) -> bool:
         return at is None or not any(since - _CLOCK <= at.timestamp() <= until for since, until in seen.taken)
@@ -548,15 +549,15 @@ def _written(path: str) -> float:
 
 
 def _milestone(before: Stored | None, old: Observed) -> datetime | None:
-    """When the words with a label were written that came last: what was asked before them is done."""
+    """Return when the words with a label were written that came last: what was asked before them is done."""
     if before is not None and before.checkpoint.kind == "manual" and before.checkpoint.label is not None:
         return before.checkpoint.created
     return old.milestone
 
 
 def _asked(facts: Facts, told: Iterable[Prompt], since: datetime | None) -> tuple[Prompt, ...]:
-    """What the user asked for in earlier sessions, marked so, and in this one. A prompt that a hook had heard is on record a
-    moment later."""
+    """Return what the user asked for in earlier sessions, marked so, and in this one. A prompt that a hook had heard is on
+    record a moment later."""
     prompts = {True: list[folding.Prompt](), False: list(facts.asked)}
     for one in told:
         at = one.at.timestamp()
@@ -649,8 +650,8 @@ def _inside(paths: Iterable[str], root: str) -> list[str]:
 
 
 def _tests(found: Sequence[Test], old: Sequence[TestRun], ground: Ground) -> tuple[TestRun, ...]:
-    """The newest run of each command, the newest first; one that was told of already is told of as it was. A failure that a
-    later success has mended is none any more; of a run whose result nobody knows the one before it says more."""
+    """Return the newest run of each command, the newest first; one that was told of already is told of as it was. A failure
+    that a later success has mended is none any more; the run before one of an unknown result says more."""
     from gitbaton.agents.testing import mends
 
     runs = {run.command: run for run in reversed(old)}

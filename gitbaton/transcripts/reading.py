@@ -26,7 +26,7 @@ HINTS = (
 
 
 def position(stored: Stored) -> Transcript:
-    """How far the conversation of a checkpoint had come. Raises BatonError where the checkpoint knows of none."""
+    """Return how far the conversation of a checkpoint had come. Raises BatonError where the checkpoint knows of none."""
     agent = stored.checkpoint.agent
     found = parse_transcript(agent.transcript) if agent else None
     if found is None or agent is None or agent.session is None:
@@ -141,7 +141,7 @@ def _stored_since(baton: Baton, wanted: Transcript, agent: str, session: str) ->
 
 
 def _stored(objects: Objects, oid: Oid, wanted: Transcript, agent: str, session: str) -> bytes:
-    """What is stored of a conversation up to a position, whoever stored it: so many lines."""
+    """Return so many lines of a stored conversation, up to a position, whatever program stored it."""
     kept = layout.kept(objects, oid, agent, session)
     parts, size, count = [], 0, 0
     for chunk in kept.chunks:
@@ -160,8 +160,8 @@ def _stored(objects: Objects, oid: Oid, wanted: Transcript, agent: str, session:
 
 
 def _holds(kept: Kept, data: bytes, wanted: Transcript) -> bool:
-    """Whether what is stored of so many lines can be the conversation up to a position. Where something in it was redacted,
-    its bytes tell less of the file's, and what is said of the whole must agree."""
+    """Whether stored lines can be the conversation up to a position. Where something in it was redacted, its bytes tell less of
+    the file's, and what is said of the whole must agree."""
     if kept.exact or MARK not in data:
         return _is(data, wanted)
     if wanted.lines == kept.position.lines:

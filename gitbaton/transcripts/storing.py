@@ -48,8 +48,9 @@ def record(
     warn: Callable[[str], None] | None = None,
     seconds: float | None = 0.0,
 ) -> Transcript | None:
-    """How far the conversation that an event names has come, at a line's end; in mode ``full`` its content is stored, too, for
-    so many ``seconds``, PART of it at least; for None only where no more than a LITTLE is new, and ``behind`` tells of it.
+    """Record how far the conversation that an event names has come, at a line's end; in mode ``full`` its content is stored,
+    too, for so many ``seconds``, PART of it at least; for None only where no more than a LITTLE is new, and ``behind`` tells of
+    it.
 
     ``before`` is the last position of the same session: where the file goes on from it, only what follows is read. The last
     words of a turn are waited for, for a moment. None in mode ``off``, and where there is no regular file that can be read or
@@ -104,8 +105,7 @@ def clean(redactor: Redactor, data: bytes) -> bytes:
 
 @value
 class _Talk:
-    """A conversation that is to be stored: its file, whose it is, its ref, and how a line of it is redacted, none
-    twice."""
+    """A conversation that is to be stored: its file, its session, its ref, and how a line of it is redacted, none twice."""
 
     baton: Baton
     look: Callable[[bytes], bytes]
@@ -118,8 +118,8 @@ class _Talk:
 
 @value
 class _Tip:
-    """What is stored already: its ``whole`` chunks, to which nothing can be appended, the bytes of one that follows and is not
-    full, and the digest of the part of the client's file that all this was made from."""
+    """The part that is stored already: its ``whole`` chunks, to which nothing can be appended, the bytes of one that follows
+    and is not full, and the digest of the part of the client's file that all this was made from."""
 
     kept: Kept
     whole: tuple[Oid, ...]
@@ -128,7 +128,7 @@ class _Tip:
 
 
 def behind(baton: Baton, event: Event) -> bool:
-    """Whether of a conversation that is stored more is new than a hook stores itself. Never raises."""
+    """Whether a stored conversation has more new content than a hook stores itself. Never raises."""
     if event.session is None or event.agent not in NAMES or (fd := opened(event.transcript)) is None:
         return False
     try:
@@ -142,7 +142,8 @@ def behind(baton: Baton, event: Event) -> bool:
 
 
 def _position(baton: Baton, agent: str, session: str) -> Transcript | None:
-    """How far in the client's file what is stored goes; None where nothing is that can be read. Raises UsageError, GitError."""
+    """Return how far in the client's file what is stored goes; None where nothing is that can be read. Raises UsageError,
+    GitError."""
     found = baton.repo.objects.info(layout.transcript_ref(agent, session))
     try:
         return layout.kept(baton.repo.objects, found.oid, agent, session).position if found else None
@@ -198,7 +199,7 @@ def _once(talk: _Talk, guard: Guard) -> tuple[Transcript | None, str | None, boo
 
 
 def _part(talk: _Talk, known: Transcript | None, now: Transcript) -> Transcript:
-    """How far one call goes: PART bytes, or one line that is longer."""
+    """Return how far one call goes: PART bytes, or one line that is longer."""
     start = end = known.size if known else 0
     while now.size - end > PART:
         end += PART
@@ -209,7 +210,8 @@ def _part(talk: _Talk, known: Transcript | None, now: Transcript) -> Transcript:
 
 
 def _extended(talk: _Talk, oid: Oid | None) -> _Tip | None:
-    """What is stored, where the file begins with all that it was made from; a file that was rewritten is stored anew.
+    """Return the part that is stored, where the file begins with all that it was made from; a file that was rewritten is stored
+    anew.
 
     The proof is the digest that this machine noted when it stored it; without one, everything is redacted again and compared.
     """
@@ -233,10 +235,10 @@ def _extended(talk: _Talk, oid: Oid | None) -> _Tip | None:
 
 
 def _proven(talk: _Talk, kept: Kept) -> files.Digest | None:
-    """The digest of the beginning of the file, where that is what is stored; None where it was rewritten.
+    """Return the digest of the beginning of the file, where that is what is stored; None where it was rewritten.
 
-    In a hurry the last block counts for all, while it is the same file: who changes what lies before it in its place is found
-    out by the next call that has time.
+    In a hurry the last block counts for all, while it is the same file: a change before it in place is found by the next call
+    that has time.
     """
     noted, size = files.load_digest(talk.baton.repo, talk.ref), kept.position.size
     if noted is not None and (noted.commit, noted.size) != (kept.commit, size):
