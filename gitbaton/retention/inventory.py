@@ -251,8 +251,8 @@ def _chain(store: Store, ref: str, tip: Oid) -> CheckpointChain:
 
 
 def _check_tips(store: Store, refs: Mapping[str, Oid], shown: Mapping[str, Oid], broken: dict[str, str]) -> None:
-    """A tip ref that does not show its chain's newest checkpoint shows an older one: the next command repairs it. What shows
-    none is broken."""
+    """Check the tips: a ref that does not show its chain's newest checkpoint shows an older one: the next command repairs
+    it. What shows none is broken."""
     behind = [(ref, oid) for ref, oid in refs.items() if ref.startswith(TIPS) and shown.get(ref) != oid and ref not in broken]
     read = store.objects.read_many([oid for _, oid in behind], _MAX_TIP)
     for (ref, _), found in zip(behind, read, strict=True):

@@ -150,8 +150,8 @@ def bring_back(baton: Baton, made: Return) -> list[str]:
 
 
 def rewritten(algorithm: Algorithm, chain: Sequence[Link], track: str) -> tuple[list[Link], dict[Oid, Oid]]:
-    """Checkpoints as those of a track, oldest first, each naming the ids that it had, and the others that it names as they are
-    called now; and the new ids by the old ones. Raises RecordError for one that cannot be read."""
+    """Return checkpoints as those of a track, oldest first, each naming the ids that it had, and the others that it names as
+    they are called now; and the new ids by the old ones. Raises RecordError for one that cannot be read."""
     names: dict[Oid, Oid] = {}
     found = []
     for link in chain:
@@ -163,7 +163,7 @@ def rewritten(algorithm: Algorithm, chain: Sequence[Link], track: str) -> tuple[
 
 
 def _called(said: Json, names: Mapping[Oid, Oid]) -> Json:
-    """A JSON value with the new id wherever an old one stands."""
+    """Return a JSON value with the new id wherever an old one stands."""
     if isinstance(said, str):
         return names.get(said, said)
     if isinstance(said, list):

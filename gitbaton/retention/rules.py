@@ -42,7 +42,7 @@ class Duration:
     rest: timedelta
 
     def before(self, moment: datetime) -> datetime:
-        """The moment so long before another; a day that its month does not have is that month's last."""
+        """Return the moment so long before another; a day that its month does not have is that month's last."""
         months = moment.year * 12 + moment.month - 1 - self.months
         if months < 12:
             return datetime.min.replace(tzinfo=UTC)

@@ -228,7 +228,7 @@ class Scan:
                 self._text(Hit(checkpoint=None, commit=item.oid, path="message", line=0, kind=""), data, sure=True)
 
     def _read(self, what: str, items: Sequence[Object]) -> Iterator[tuple[Object, bytes]]:
-        """Each object with its bytes, and word of how many there were."""
+        """Yield each object with its bytes, and word of how many there were."""
         for done, found in enumerate(contents(self.repo.objects, items)):
             self.repo.progress(what, done, len(items))
             yield found
@@ -241,7 +241,7 @@ class Scan:
                 self.hits.append(Hit(checkpoint=None, commit=item.oid, path="message", line=0, kind=NOT_SCANNED))
 
     def _commit(self, oid: Oid, data: bytes) -> None:
-        """The words of a checkpoint and what stands around them; of any other commit everything."""
+        """Look at the words of a checkpoint and what stands around them; of any other commit at everything."""
         commit = parse_commit(data)
         raw, record = self._link_to(oid, commit)
         if record is None:
@@ -375,7 +375,7 @@ class Scan:
         return record is not None
 
     def owner(self, commit: Oid) -> Oid | None:
-        """The checkpoint that a commit is, or is a part of."""
+        """Return the checkpoint that a commit is, or is a part of."""
         if commit in self._ours:
             index = next((i for i, stages in self._ours.items() if stages == commit), commit)
             return self._bases.get(index)
@@ -396,7 +396,7 @@ class _Found:
         self.paths[oid] = path
 
     def settled(self) -> Iterator[Hit]:
-        """Every hit with its path, commit and checkpoint, less those in blobs that ``haves`` hold elsewhere."""
+        """Yield every hit with its path, commit and checkpoint, less those in blobs that ``haves`` hold elsewhere."""
         git = self.scan.repo.git
         if not self.hits:
             return
@@ -418,7 +418,7 @@ class _Found:
                 yield from (replace(hit, **at, checkpoint=hit.checkpoint or owner) for hit in self.hits[oid])
 
     def _path(self, path: bytes, commit: Oid | None) -> str:
-        """The path as people know it; that of a conversation's chunk after the conversation."""
+        """Return the path as people know it; that of a conversation's chunk after the conversation."""
         if commit is not None and _CHUNK.match(path):
             return _conversation(self.scan, commit) + os.fsdecode(path)
         return os.fsdecode(path) or "message"
@@ -438,7 +438,7 @@ def _conversation(scan: Scan, commit: Oid) -> str:
 
 
 def text_of(data: bytes, path: bytes = b"") -> bytes:
-    """A file's text in UTF-8 or whatever it is in; of a binary file, and of what a thread holds, what can be read."""
+    """Return a file's text in UTF-8 or whatever it is in; of a binary file, and of what a thread holds, what can be read."""
     if data[:2] in _UTF16:
         data = data.decode("utf-16", "replace").encode("utf-8", "replace")
     return readable(data) if _binary(data) or _is_value(path, data) else data
@@ -464,8 +464,8 @@ def _masked(said: str | bytes) -> str:
 
 
 def readable(data: bytes) -> bytes:
-    """The runs of readable characters in a binary file, of one or two bytes each, apart from each other; its line feeds are
-    kept, so that a line of the result is one of the file's."""
+    """Return the runs of readable characters in a binary file, of one or two bytes each, apart from each other; its line
+    feeds are kept, so that a line of the result is one of the file's."""
     said = data.translate(_CLASS)
     if (_READ + _NUL) * _LEAST in said:
         data = _WIDE.sub(lambda match: b"\0" + match.group()[::2] + b"\0", data)
@@ -480,7 +480,7 @@ def readable(data: bytes) -> bytes:
 
 
 def record_in(text: bytes) -> tuple[bytes, dict[str, Json] | None]:
-    """The JSON in a message and what it says; None where it is no checkpoint."""
+    """Return the JSON in a message and what it says; None where it is no checkpoint."""
     try:
         raw = payload(text)
         record = parse(raw)
@@ -490,13 +490,13 @@ def record_in(text: bytes) -> tuple[bytes, dict[str, Json] | None]:
 
 
 def record_head(record: Mapping[str, Json]) -> Oid | None:
-    """The commit that a record stands on, as far as it is an id."""
+    """Return the commit that a record stands on, as far as it is an id."""
     head = record.get("head")
     return head if isinstance(head, str) and OID.match(head) else None
 
 
 def without_filter(record: Mapping[str, Json]) -> list[str]:
-    """The paths that a record says were stored as they were on disk, because their filter did not run."""
+    """Return the paths that a record says were stored as they were on disk, because their filter did not run."""
     files = record.get("files")
     skipped = files.get("skipped") if isinstance(files, dict) else None
     rows = [row for row in skipped if isinstance(row, dict)] if isinstance(skipped, list) else []
@@ -522,7 +522,7 @@ def words(record: Mapping[str, Json]) -> Iterator[tuple[str, str, str]]:
 
 
 def others(record: Mapping[str, Json], said: Collection[str]) -> Iterator[tuple[str, str]]:
-    """All other texts: names and paths, and what we do not know."""
+    """Yield all other texts: names and paths, and what we do not know."""
     for key, item in record.items():
         yield from ((key, text) for text in (key, *_texts(item)) if text not in said and not _DULL.match(text))
 
@@ -585,7 +585,8 @@ def scan(
 
 
 def held(baton: Baton, hits: Sequence[Hit]) -> list[Hit]:
-    """The same hits, each in a file with all checkpoints of all tracks that hold it, captured or staged. Raises GitError."""
+    """Return the same hits, each in a file with all checkpoints of all tracks that hold it, captured or staged. Raises
+    GitError."""
     blobs = {hit.blob for hit in hits if hit.blob is not None and hit.line}
     if not blobs:
         return list(hits)
@@ -595,7 +596,7 @@ def held(baton: Baton, hits: Sequence[Hit]) -> list[Hit]:
 
 
 def _chosen(baton: Baton, names: Sequence[str], *, everything: bool) -> tuple[dict[str, Oid], list[Stored], dict[str, Oid]]:
-    """The chains by ref, the checkpoints and the other refs to look at."""
+    """Return the chains by ref, the checkpoints and the other refs to look at."""
     store = baton.store
     if everything:
         refs = store.objects.refs("refs/baton/", TIPS)
@@ -727,7 +728,7 @@ def _head(repo: Repo) -> list[Oid]:
 
 
 def behind(repo: Repo, names: Sequence[str], tips: Sequence[Oid]) -> dict[str, str]:
-    """The filter that each path stands behind, by the attributes of now, of HEAD, or of what is looked at."""
+    """Return the filter that each path stands behind, by the attributes of now, of HEAD, or of what is looked at."""
     from gitbaton.worktree.gate import filters
 
     found: dict[str, str] = {}

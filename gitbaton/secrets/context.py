@@ -59,7 +59,7 @@ def harmless(text: str, *, quoted: bool = False) -> bool:
 
 
 def named(key: str, text: str) -> str:
-    """The kind of a value that is a secret as a whole, by what it is called: signs in it end it nowhere. Else empty."""
+    """Return the kind of a value that is a secret as a whole, by what it is called: signs in it end it nowhere. Else empty."""
     name = compiled(rf".{{0,200}}?({_NAMES})").fullmatch(key)
     if name is None:
         return ""
@@ -81,7 +81,7 @@ def _strong(text: str, quoted: bool) -> bool:
 
 
 def _assigned(match: re.Match[str]) -> str:
-    """The kind of what is assigned; empty where it is code, a path or a word of a sentence and no secret."""
+    """Return the kind of what is assigned; empty where it is code, a path or a word of a sentence and no secret."""
     name, quoted = match["name"].lower(), match["quoted"]
     text = quoted or match["bare"]
     kind = _kind(name)
@@ -170,7 +170,8 @@ def _authorization(match: re.Match[str]) -> str:
 
 
 def _any_case(word: str) -> str:
-    """A pattern of a word in capitals or not; quicker than (?i), with which there is no set of letters to look for first."""
+    """Return a pattern of a word in capitals or not; quicker than (?i), with which there is no set of letters to look for
+    first."""
     return "".join(f"[{char}{char.upper()}]" for char in word)
 
 

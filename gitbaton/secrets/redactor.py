@@ -56,7 +56,8 @@ _KIND = r"\[redacted:([a-z][a-z0-9-]{1,30})\]"
 
 
 def rows(text: str) -> Rows:
-    """The places of the rules that could find something in a text, the most particular first: cheap, and it misses none."""
+    """Return the places of the rules that could find something in a text, the most particular first: cheap, and it misses
+    none."""
     lower = text.lower()
     words = [_SMALL[word] for word in _SMALL if word in lower]
     words += [_EXACT[word] for word in _EXACT if word in text]
@@ -155,7 +156,7 @@ class Redactor:
                 raise UsageError(said) from None
 
     def text(self, text: str) -> str:
-        """The text with ``[redacted:KIND]`` for each secret. What it gives it leaves alone a second time."""
+        """Return the text with ``[redacted:KIND]`` for each secret. What it gives it leaves alone a second time."""
         if text in self._clean:
             return text
         for _ in range(_ROUNDS):
@@ -169,7 +170,7 @@ class Redactor:
         raise ScanError(_ENDLESS)
 
     def assigned(self, key: str, text: str) -> str:
-        """The value of a pair; what it is called counts."""
+        """Return the value of a pair; what it is called counts."""
         key = "password" if key.lower().endswith(_SHORT) and compiled(_SHORT_KEY).fullmatch(key) else key
         return self._whole(key, text) or "".join(self._units(list(text), f"{key}="))
 
@@ -185,7 +186,7 @@ class Redactor:
         return "" if not kind else text if allowed else f"[redacted:{kind}]"
 
     def _units(self, units: list[str], head: str = "") -> list[str]:
-        """A text as the pieces of which each stands for one character, redacted as what follows ``head``."""
+        """Return a text as the pieces of which each stands for one character, redacted as what follows ``head``."""
         for _ in range(_ROUNDS):
             text = head + "".join(map(_unescaped, units))
             found = [f for f in self.find(text, sure=False) if f.end > len(head)]
@@ -197,7 +198,7 @@ class Redactor:
         raise ScanError(_ENDLESS)
 
     def checkpoint(self, c: Checkpoint) -> Checkpoint:
-        """The checkpoint with all its words redacted; the very same one where there is nothing to redact."""
+        """Return the checkpoint with all its words redacted; the very same one where there is nothing to redact."""
         if self.mode == "off":
             return c
         carried = c.carried and replace(c.carried, step=self.text(c.carried.step))
@@ -270,7 +271,8 @@ class Redactor:
         return self.observed(observed), self.told(told)
 
     def _extra(self, pairs: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
-        """The pairs of a checkpoint; a name with a key in it becomes ``redacted.KIND``, with a number where that is taken."""
+        """Return the pairs of a checkpoint; a name with a key in it becomes ``redacted.KIND``, with a number where that is
+        taken."""
         result, taken = list[tuple[str, str]](), {key for key, _ in pairs}
         for key, text in pairs:
             found = self.find(key, sure=True)
@@ -284,7 +286,8 @@ class Redactor:
         return tuple(result)
 
     def line(self, raw: bytes) -> bytes:
-        """One line of JSON Lines, or of any text, redacted; valid JSON stays so, and what holds no secret stays as it is."""
+        """Return one line of JSON Lines, or of any text, redacted; valid JSON stays so, and what holds no secret stays as it
+        is."""
         if b"\n" in raw[:-1]:
             return b"".join(map(self.line, raw.splitlines(keepends=True)))
         if self.mode == "off":
@@ -301,8 +304,8 @@ class Redactor:
         return raw if new == body else (new + text[len(body) :]).encode("utf-8", "surrogateescape")
 
     def _literals(self, body: str, among: Rows) -> str:
-        """A line of JSON, each of its strings redacted in place; a value counts with the name before it: that of a member, an
-        option, or what ``{"name": NAME, "value": VALUE}`` calls it."""
+        """Return a line of JSON, each of its strings redacted in place; a value counts with the name before it: that of a
+        member, an option, or what ``{"name": NAME, "value": VALUE}`` calls it."""
         parts: list[str] = []
         done, key, name = 0, "", ""
         for match in compiled(_STRING).finditer(body):
@@ -320,7 +323,7 @@ class Redactor:
         return "".join([*parts, body[done:]])
 
     def _literal(self, raw: str, key: str, among: Rows) -> str:
-        """The inside of a JSON string; every escape but those within a secret stays as it was written."""
+        """Return the inside of a JSON string; every escape but those within a secret stays as it was written."""
         head = f"{key}=" if key else ""
         text = head + (compiled(_BACKSLASHED).sub(_told, raw) if "\\" in raw else raw)
         whole = self._whole(key, text[len(head) :]) if key else ""
@@ -332,7 +335,8 @@ class Redactor:
         return "".join(self._units(units, head))
 
     def find(self, text: str | bytes, *, sure: bool) -> list[SecretMatch]:
-        """The secrets of a text, in order, none within another. ``sure``: only what cannot be anything else, for files."""
+        """Return the secrets of a text, in order, none within another. ``sure``: only what cannot be anything else, for
+        files."""
         if self.mode == "off":
             return []
         return self._found(text.decode("latin-1") if isinstance(text, bytes) else text, sure=sure)
@@ -365,7 +369,7 @@ class Redactor:
 
 
 def _colourless(text: str) -> str:
-    """A text without the codes of terminals for colours: they stand within keys, too, where a search was shown."""
+    """Return a text without the codes of terminals for colours: they stand within keys, too, where a search was shown."""
     return compiled(_COLOUR).sub("", text) if any(mark in text for mark in _COLOURED) else text
 
 
@@ -417,7 +421,7 @@ class Redacted:
 
 
 def differences(old: Checkpoint, new: Checkpoint) -> tuple[Redacted, ...]:
-    """The placeholders that ``new``, the redacted ``old``, has and ``old`` has not."""
+    """Return the placeholders that ``new``, the redacted ``old``, has and ``old`` has not."""
     found = []
     for (said, before), (field, after) in zip(_fields(old), _fields(new), strict=True):
         if said != field:
@@ -432,7 +436,7 @@ def differences(old: Checkpoint, new: Checkpoint) -> tuple[Redacted, ...]:
 
 
 def told(redacted: Sequence[Redacted]) -> str:
-    """One line: how many secrets, in which fields and of which kinds."""
+    """Return one line: how many secrets, in which fields and of which kinds."""
     count = "a secret" if len(redacted) == 1 else f"{len(redacted)} secrets"
     return f"redacted {count}: {', '.join(f'{r.field} ({r.kind})' for r in redacted)}"
 

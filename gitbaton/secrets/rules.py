@@ -194,7 +194,7 @@ RULES: tuple[Rule, ...] = (
 
 
 def compiled(pattern: str) -> re.Pattern[str]:
-    """The pattern, compiled once; what it calls a letter, a digit or a space is one in ASCII."""
+    """Return the pattern, compiled once; what it calls a letter, a digit or a space is one in ASCII."""
     found = _COMPILED.get(pattern)
     if found is None:
         turned, rest = pattern, pattern.removeprefix(BEGIN)
@@ -407,7 +407,7 @@ for _row in PREFIXED:
 
 
 def begun(text: str) -> set[str]:
-    """The prefixes with which something in a text begins that is long enough to be a key."""
+    """Return the prefixes with which something in a text begins that is long enough to be a key."""
     for sign, escape in _ESCAPES:
         text = compiled(escape).sub("\n", text) if sign in text else text
     found = set[str]()

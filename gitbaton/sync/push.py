@@ -218,7 +218,7 @@ class _Push:
             return Pushing(moves=(), failure=error.message)
 
     def _attempt(self, keeping: ExitStack, *, rewriting: bool) -> Pushing | None:
-        """One attempt; None when rewriting is refused."""
+        """Make one attempt; None when rewriting is refused."""
         seen = self._look()
         self.there = seen.refs
         names = sorted(track for track in {*self.ours, *seen.tracks} if self.choice.takes(("track", track)))
@@ -400,7 +400,8 @@ class _Push:
         )
 
     def _remember(self, moves: Sequence[Move], written: Collection[Oid]) -> None:
-        """Our refs of the remote's, as it has them now; of threads also what both sides have. ``written``: what git keeps."""
+        """Set our refs of the remote's to what it has now; of threads also what both sides have. ``written``: what git
+        keeps."""
         remote, repo = self.line.remote.name, self.baton.repo
         refs = {here(remote, move.ref): move.new for move in moves}
         names = {move.item[1:] for move in moves if move.kind == "thread"}

@@ -58,13 +58,13 @@ def joins(shown: str) -> str:
 
 
 def called(name: Sequence[str]) -> str:
-    """A namespace of a thread in words."""
+    """Return a namespace of a thread in words."""
     thread, namespace = (plain(part if len(part) <= _MOST else part[: _MOST - 3] + "...") for part in name)
     return f"thread {in_quotes(thread)}" + (f" (namespace {in_quotes(namespace)})" if namespace else "")
 
 
 def _places(refs: Mapping[str, Oid], choice: Choice, folder: str = OURS) -> dict[Name, NamespaceState]:
-    """The places of the threads that a choice takes, of refs below a folder."""
+    """Return the places of the threads that a choice takes, of refs below a folder."""
     found: dict[Name, NamespaceState] = {}
     for ref, oid in refs.items():
         own = OURS + ref.removeprefix(folder) if ref.startswith(folder) else ""
@@ -134,7 +134,7 @@ class Trade:
         return "it does not say its name" if strange else reason
 
     def whole(self, name: Name, *places: NamespaceState) -> Name:
-        """A name for people: what a ref does not hold, as one of the places says it."""
+        """Return a name for people: what a ref does not hold, as one of the places says it."""
         for place in (places or self.three(name)) if any(isinstance(part, Cut) for part in name) else ():
             try:
                 name = named(name, self.side(place).chain.head())
