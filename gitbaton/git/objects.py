@@ -11,12 +11,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from gitbaton.errors import GitError, RecordError
 from gitbaton.model import Head, Oid
 from gitbaton.system.files import kind_of
-from gitbaton.values import value
+from gitbaton.values import cast, value
 
 _SMALL = 1 << 20  # bytes up to which the slower code is the sooner one
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from datetime import datetime
+    from hashlib import _Hash as Hash
     from typing import Literal, Protocol
 
     Kind = Literal["blob", "tree", "commit", "tag"]
@@ -210,19 +211,26 @@ def object_id(algorithm: Algorithm, kind: Kind, data: bytes) -> Oid:
     return digest(algorithm, b"%s %d\0" % (kind.encode(), len(data)) + data).hex()
 
 
-def digest(algorithm: Algorithm, data: bytes) -> bytes:
-    """Return the digest by which git names data. CPython's own SHA-1 where it is there: importing OpenSSL's costs a start 3
-    ms."""
-    if algorithm == "sha1" and len(data) < _SMALL:
+def hasher(algorithm: Algorithm, size: int) -> Hash:
+    """Return a hash by which git names so many bytes. CPython's own SHA-1 where it is there: importing OpenSSL's, which is
+    faster for many bytes, costs a start 3 ms."""
+    if algorithm == "sha1" and size < _SMALL:
         try:
             from _sha1 import sha1  # type: ignore[import-not-found]
 
-            return bytes(sha1(data).digest())
+            return cast("Hash", sha1())
         except ImportError:
             pass
     import hashlib
 
-    return hashlib.new(algorithm, data, usedforsecurity=False).digest()
+    return hashlib.new(algorithm, usedforsecurity=False)
+
+
+def digest(algorithm: Algorithm, data: bytes) -> bytes:
+    """Return the digest by which git names data."""
+    seal = hasher(algorithm, len(data))
+    seal.update(data)
+    return seal.digest()
 
 
 def new_object(algorithm: Algorithm, kind: Kind, data: bytes) -> NewObject:

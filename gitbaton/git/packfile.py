@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate, chain
 
-from gitbaton.git.objects import Algorithm, Kind, digest
+from gitbaton.git.objects import Algorithm, Kind, digest, hasher
 
 Id = bytes
 """An object id as its 20 or 32 bytes."""
@@ -41,8 +41,6 @@ def put_packs(
     """Write packs of new objects and their indexes, not fsynced; return their names. ``encode`` gives the bytes of an object as
     zlib reads them: ``plain`` or ``deflated``. Another pack begins after ``most`` bytes of objects. ``pause`` is called now and
     then. Raises OSError."""
-    import hashlib
-
     os.makedirs(folder, exist_ok=True)
     names, left = list[str](), list(reversed(objects))
     while left:
@@ -52,7 +50,8 @@ def put_packs(
             size += len(taken[-1][2])
         names.append(taken[0][1].hex())
         path, at, rows = os.path.join(folder, f"pack-{names[-1]}"), 12, list[tuple[Id, bytes, bytes]]()
-        seal = hashlib.new(algorithm, _begun(len(taken)), usedforsecurity=False)
+        seal = hasher(algorithm, size)
+        seal.update(_begun(len(taken)))
         with open(path + ".pack", "xb", opener=_unwritable) as file:
             file.write(_begun(len(taken)))
             for number, (kind, oid, data) in enumerate(taken):

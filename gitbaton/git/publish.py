@@ -192,11 +192,15 @@ def publish_at_head(
     Once HEAD has left it, ``base`` is stored, too, and only what other refs reach is left out."""
     there = base is None or _head(repo) == base
     publish_reachable(repo, *transactions, without=(base, *without) if there else _tips(repo), automatic=automatic)
+    keep_base(repo, base, *transactions, how=fsync(repo, automatic=automatic))
+
+
+def keep_base(repo: Repo, base: Oid | None, *transactions: Sequence[RefChange], how: Fsync) -> None:
+    """Store ``base``, the commit of HEAD when the work tree was captured, where HEAD has left it while refs moved: a git that
+    began to collect then has not seen them. Raises CollectedError, with the refs moved back, where it is gone."""
     if base is None or _head(repo) == base:
         return
-    # HEAD moved meanwhile, and a git that began to collect then has not seen our refs.
     own = {change.new for changes in transactions for change in changes}
-    how = fsync(repo, automatic=automatic)
     try:
         with kept_reachable(repo, [base], [oid for oid in _tips(repo) if oid not in own], how=how):
             pass

@@ -22,7 +22,17 @@ from gitbaton.codec.notes import MAX_ENTRIES
 from gitbaton.errors import GitError, RecordError, RefConflictError, UsageError
 from gitbaton.git.binary import clear_stale_locks
 from gitbaton.git.objects import Kind, NewObject, RefChange, author_at, commit_data, edit_notes, new_object
-from gitbaton.git.publish import fsync, kept, publish, publish_at_head, quarantined, store_large
+from gitbaton.git.publish import (
+    fsync,
+    keep_base,
+    kept,
+    kept_whole,
+    move_refs,
+    publish,
+    publish_at_head,
+    quarantined,
+    store_large,
+)
 from gitbaton.git.reffiles import below
 from gitbaton.model import Checkpoint, Oid, Stored
 from gitbaton.store.chain import INDEX, RETRY_SECONDS, STAGES, append_to, landed, root_objects
@@ -118,7 +128,16 @@ def _append_once(store: Store, draft: CheckpointDraft, warn: Callable[[str], Non
     except OSError as error:
         warn(f"the checkpoint is shown as foreign: {error}")
 
+    files, known = checkpoint.files, {store.tree_of(checkpoint.head), tip.tree if tip else None}
+    # Then all else that the new commits name is below HEAD or the tip, and git need not look for it.
+    alone = not draft.stages and not draft.fresh and {draft.tree, files.index.tree if files else draft.tree} <= known
+
     def move() -> None:
+        if alone:
+            with kept_whole(store.repo, batch.items, how):
+                move_refs(store.repo, *changes, how=how)
+            keep_base(store.repo, checkpoint.head, *changes, how=how)
+            return
         with kept(store.repo, quarantined(store.repo) if draft.fresh else (), how=how):
             publish_at_head(store.repo, checkpoint.head, *changes, without=draft.kept, automatic=automatic)
 

@@ -454,6 +454,25 @@ def test_head_moves_and_git_collects_the_commit_that_was_head(repo: Sandbox, tmp
 
 
 @pytest.mark.deep
+@pytest.mark.parametrize("amended", [False, True])
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+def test_git_collects_while_a_clean_tree_is_recorded(repo: Sandbox, tmp_path: Path, amended: bool, after: bool) -> None:
+    """Its new objects are packed as they are: all else is below HEAD, or was."""
+    repo.ok("snapshot", "--track", "t", "first")
+    repo.commit("to be amended", b="b\n")
+    there = f"git -C {repo.path}"
+    amend = f"{there} commit -q --amend -m amended; {there} reflog expire --expire=now --all; " if amended else ""
+    env = held(tmp_path / "bin", f"{amend}{there} gc -q --prune=now", after=after)
+    done = repo.baton("snapshot", "--track", "t", "second", env=env)
+    assert done.code == 0 and (tmp_path / "bin/done").exists(), done.err
+    repo.git("gc", "-q", "--prune=now")
+    repo.fsck()
+    assert [one["step"] for one in chain(repo, "t")] == ["first", "second"]
+    assert chain(repo, "t")[-1]["head"] == repo.head() or after
+    assert repo.tree(TRACK) == repo.tree("HEAD")
+
+
+@pytest.mark.deep
 def test_git_collects_what_was_staged_when_a_restore_looked(repo: Sandbox, tmp_path: Path) -> None:
     repo.write("new.txt", "then\n")
     repo.ok("snapshot", "--track", "t", "s")
