@@ -55,11 +55,11 @@ if TYPE_CHECKING:
     from gitbaton.store.selection import Selection
     from gitbaton.store.standing import Stands
     from gitbaton.store.turns import UnderWay
-    from gitbaton.store.write import CheckpointDraft
+    from gitbaton.store.write import SnapshotDraft
     from gitbaton.worktree.capture import Captured
     from gitbaton.worktree.untracked import CaptureRules, Past
 
-    Follow = Callable[[CheckpointDraft, Stored | None], Checkpoint]
+    Follow = Callable[[SnapshotDraft, Stored | None], Checkpoint]
 
 
 _MAX_TOLD = 1 << 20
@@ -107,7 +107,7 @@ class SnapshotPlan:
     """Plan of a snapshot; ``apply`` records it. ``checkpoint.previous`` and ``created`` may still change. ``ended``: the
     decisions that it withdraws."""
 
-    draft: CheckpointDraft
+    draft: SnapshotDraft
     request: Request
     warnings: tuple[str, ...]
     ended: tuple[Decision, ...] = ()
@@ -318,7 +318,7 @@ class Baton:
         cannot be captured.
         """
         from gitbaton.secrets import differences, told
-        from gitbaton.store.write import CheckpointDraft, refuse_name
+        from gitbaton.store.write import SnapshotDraft, refuse_name
 
         _ = self.latest  # refuse a bad checkpoint directory before anything is written
         head, warnings = self.head()
@@ -357,7 +357,7 @@ class Baton:
         if captured:
             warnings += self._unseen(about, captured.tree)
         files = self.file_state(captured) if captured else None
-        draft = CheckpointDraft(
+        draft = SnapshotDraft(
             checkpoint=replace(checkpoint, files=files),
             author=author,
             tree=captured.tree if captured else self.store.base_tree(head.oid),
@@ -381,7 +381,7 @@ class Baton:
         )
         over = standing.taken_over(new, words, stands, given)
 
-        def follow(draft: CheckpointDraft, newest: Stored | None) -> Checkpoint:
+        def follow(draft: SnapshotDraft, newest: Stored | None) -> Checkpoint:
             """Called with the lock held, so that nothing that was decided meanwhile is left out."""
             if newest is None or (tip is not None and newest.id == tip.id):
                 return draft.checkpoint

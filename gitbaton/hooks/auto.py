@@ -43,8 +43,8 @@ from gitbaton.store import CURRENT, sessions, track_of
 from gitbaton.store.chain import beside
 from gitbaton.store.read import DETACHED, makes_current
 from gitbaton.store.sessions import Session, facts_path, opening, written
-from gitbaton.store.turns import TurnEnd, ending
-from gitbaton.store.write import CheckpointDraft
+from gitbaton.store.turns import TurnEnding, ending
+from gitbaton.store.write import SnapshotDraft
 from gitbaton.system.files import acquire, read_regular, release
 from gitbaton.values import replace, value
 
@@ -125,7 +125,7 @@ def alone(repo: Repo, *, late: bool) -> Iterator[bool]:
         os.close(turn)
 
 
-def unended(baton: Baton, event: Event, session: Session, track: Track, heard: float) -> tuple[Whose, TurnEnd | None]:
+def unended(baton: Baton, event: Event, session: Session, track: Track, heard: float) -> tuple[Whose, TurnEnding | None]:
     """Return the session with the turn that changes before a prompt belong to: another session's that continues, where the own
     one has none; and what has ended the own one before a prompt or the end of the session, since its hooks were ``heard`` of
     last."""
@@ -147,7 +147,7 @@ def at_work(baton: Baton, event: Event, track: Track) -> Whose:
     return next(others, None)
 
 
-def over(baton: Baton, track: str, of: Event, session: Session, said: float) -> TurnEnd | None:
+def over(baton: Baton, track: str, of: Event, session: Session, said: float) -> TurnEnding | None:
     """Return what has ended a session's open turn without its hooks, since it ``said`` something last."""
     agent = Agent(name=of.agent, session=of.session)
     begun = session.open and session.began_at  # what goes on by its records alone has begun in no state that is known
@@ -162,7 +162,7 @@ def take(
     said: str,
     of: Whose = None,
     *,
-    ended: TurnEnd | None = None,
+    ended: TurnEnding | None = None,
     spot: Spot | None = None,
     child: Child | None = None,
 ) -> Session:
@@ -189,7 +189,7 @@ def _take_once(
     track: str,
     said: str,
     of: Whose,
-    ended: TurnEnd | None,
+    ended: TurnEnding | None,
     spot: Spot | None,
     child: Child | None,
 ) -> Session:
@@ -222,7 +222,7 @@ def _take_once(
     checkpoint = replace(words, step=_begun(text, _STEP), agent=agent, observed=observed, turn=turn)
     known = False  # whether the newest checkpoint tells of the end already
 
-    def follow(draft: CheckpointDraft, newest: Stored | None) -> Checkpoint:
+    def follow(draft: SnapshotDraft, newest: Stored | None) -> Checkpoint:
         """Called with the lock held, so that no word is older than the newest checkpoint's."""
         nonlocal known
         unjoined = newest is None and tip is not None and tip.foreign
@@ -258,7 +258,7 @@ def _turn_of(event: Event, session: Session) -> Turn | None:
     return sessions.turn(session)
 
 
-def _edited(baton: Baton, turn: Turn, session: Session, seen: Seen | None, ended: TurnEnd | None) -> Turn:
+def _edited(baton: Baton, turn: Turn, session: Session, seen: Seen | None, ended: TurnEnding | None) -> Turn:
     """A turn with what the session's own tools edited in it, as its hooks and its records tell, up to what has ended it."""
     until = ended.at if ended is not None else float("inf")
     told = [one.path for one in (seen.facts.edited if seen else ()) if session.began_at / 1000 <= one.at <= until]
@@ -267,7 +267,7 @@ def _edited(baton: Baton, turn: Turn, session: Session, seen: Seen | None, ended
 
 
 def _observed(
-    baton: Baton, event: Event, session: Session, agent: Agent, tip: Stored | None, draft: CheckpointDraft
+    baton: Baton, event: Event, session: Session, agent: Agent, tip: Stored | None, draft: SnapshotDraft
 ) -> tuple[Observed | None, bool, Seen | None]:
     """Return what the client has on record, with what was said stored beside the conversation, None where nothing is wanted or
     known; whether that alone is worth a checkpoint; and what was read. Raises ScanError, AgainError; whatever else goes wrong
@@ -368,7 +368,7 @@ def heard(session: Session) -> Heard:
     )
 
 
-def _changed(baton: Baton, root: str, tip: Stored | None, draft: CheckpointDraft) -> dict[str, float]:
+def _changed(baton: Baton, root: str, tip: Stored | None, draft: SnapshotDraft) -> dict[str, float]:
     """Return the paths in which the draft differs from the checkpoint before, or else from HEAD, and when each was written: a
     move of HEAD brings many that were not written here."""
     head = draft.checkpoint.head
@@ -436,7 +436,7 @@ def carry(checkpoint: Checkpoint, here: Stored, turns: int, newest: Stored | Non
     )
 
 
-def _same(baton: Baton, draft: CheckpointDraft, tip: Stored) -> bool:
+def _same(baton: Baton, draft: SnapshotDraft, tip: Stored) -> bool:
     """Whether the newest checkpoint holds the very files, index, HEAD and operation of a draft."""
     new, old = draft.checkpoint, tip.checkpoint
     if draft.tree != tip.tree or (new.branch, new.head) != (old.branch, old.head):
@@ -464,7 +464,7 @@ def _ends(c: Checkpoint) -> bool:
     return c.step.startswith(TURN_ENDED)
 
 
-def _moved(baton: Baton, draft: CheckpointDraft, tip: Stored | None) -> bool:
+def _moved(baton: Baton, draft: SnapshotDraft, tip: Stored | None) -> bool:
     """Whether files, branch or HEAD are others than in the newest checkpoint; without one, whether any file is not HEAD's."""
     new = draft.checkpoint
     if tip is None:

@@ -33,7 +33,7 @@ from gitbaton.restore.values import Order, Restored, RestorePlan
 from gitbaton.store import safety_ref
 from gitbaton.store.chain import AFTER, AFTER_ATTRIBUTES, INDEX_AFTER, INDEX_FLAGS, LEFT, take_back
 from gitbaton.store.standing import has_words, last_steps, stance
-from gitbaton.store.write import CheckpointDraft, append_safety, contents
+from gitbaton.store.write import SnapshotDraft, append_safety, contents
 from gitbaton.values import replace
 from gitbaton.worktree.heldbytes import HeldOid
 from gitbaton.worktree.locks import MARK
@@ -189,7 +189,7 @@ class _Restoring:
             root=self.scene.root,
         )
 
-    def _keep(self, draft: CheckpointDraft) -> None:
+    def _keep(self, draft: SnapshotDraft) -> None:
         """Take git's lock of the index where it is needed, and record the state before."""
         if self.restaging:
             reached("lock")
@@ -224,7 +224,7 @@ class _Restoring:
             if found is None:
                 raise CollectedError(f"object {oid} was removed while the {self.plan.op} began; nothing is changed")
 
-    def _draft(self) -> CheckpointDraft:
+    def _draft(self) -> SnapshotDraft:
         """Return the safety checkpoint: the captured state, and beside its stages what no filter gives back and the tree to
         come."""
         plan, scene = self.plan, self.scene
@@ -254,7 +254,7 @@ class _Restoring:
             ),
         )
         changed = len(plan.wanted)
-        return CheckpointDraft(
+        return SnapshotDraft(
             checkpoint=checkpoint,
             author=author,
             tree=scene.tree,

@@ -72,7 +72,7 @@ class UnderWay:
 
 
 @value
-class TurnEnd:
+class TurnEnding:
     """The end of a turn of which none was heard, and when, in seconds since 1970: ``made``, another session's or user's manual
     checkpoint, or else a commit, or the commit of a safety checkpoint. ``oid``: its id, ``tree``: what it holds."""
 
@@ -161,19 +161,19 @@ def _key(agent: Agent | None, turn: Turn) -> tuple[str, str | None, Oid] | None:
     return (agent.name, agent.session, began) if agent is not None and began else None
 
 
-def ending(store: Store, tip: Stored | None, agent: Agent, session: Session, said: float) -> TurnEnd | None:
+def ending(store: Store, tip: Stored | None, agent: Agent, session: Session, said: float) -> TurnEnding | None:
     """Return the end of the open turn of an agent's session on the track of a ``tip``: the first commit or restore in this work
     tree, or manual checkpoint of another session or user, after which it ``said`` nothing more; None where there is none."""
-    layout, found = store.repo.layout, list[TurnEnd]()
+    layout, found = store.repo.layout, list[TurnEnding]()
     commit = committed_after(store.repo, said, session.began_head)
     if commit is not None:
-        found.append(TurnEnd(at=commit[0], oid=commit[1], tree=store.base_tree(commit[1])))
+        found.append(TurnEnding(at=commit[0], oid=commit[1], tree=store.base_tree(commit[1])))
     made = [s for s in _since(store, tip, said) if s.checkpoint.kind == "manual" and not _is_of(s, agent)]
-    found += [TurnEnd(at=s.checkpoint.created.timestamp(), oid=s.id, tree=s.tree, made=s) for s in made[-1:]]
+    found += [TurnEnding(at=s.checkpoint.created.timestamp(), oid=s.id, tree=s.tree, made=s) for s in made[-1:]]
     with suppress(RecordError, GitError):
         step = store.tip_at(safety_ref(layout.git_dir, layout.common_dir))
         steps = [s for s in _since(store, step, said) if not s.foreign]
-        found += [TurnEnd(at=s.checkpoint.created.timestamp(), oid=s.commit, tree=s.tree) for s in steps[-1:]]
+        found += [TurnEnding(at=s.checkpoint.created.timestamp(), oid=s.commit, tree=s.tree) for s in steps[-1:]]
     return min(found, key=lambda one: one.at, default=None)
 
 

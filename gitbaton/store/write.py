@@ -47,7 +47,7 @@ NOBODY = b"gitbaton <gitbaton@localhost>"
 
 
 @value
-class CheckpointDraft:
+class SnapshotDraft:
     """A checkpoint that is to be appended. ``author`` is ``Name <email>``; ``tree`` its commit's tree;
     ``stages`` the objects of the unmerged stages, the last one their tree.
     ``count_changed`` says how many paths differ between two trees.
@@ -60,7 +60,7 @@ class CheckpointDraft:
     tree: Oid
     stages: tuple[NewObject, ...]
     count_changed: Callable[[Oid, Oid], int]
-    follow: Callable[[CheckpointDraft, Stored | None], Checkpoint] | None = None
+    follow: Callable[[SnapshotDraft, Stored | None], Checkpoint] | None = None
     fresh: bool = False
     kept: tuple[Oid, ...] = ()
 
@@ -78,7 +78,7 @@ class _Objects:
         return self.items[-1].oid
 
 
-def append(store: Store, draft: CheckpointDraft, warn: Callable[[str], None]) -> Stored:
+def append(store: Store, draft: SnapshotDraft, warn: Callable[[str], None]) -> Stored:
     """Append a checkpoint to its track; the ids it gets depend on what is there now.
 
     Raises RefConflictError, which names the process in the way, when the chain cannot be moved for 8 seconds, and what
@@ -106,7 +106,7 @@ def _own(store: Store, stored: Stored, warn: Callable[[str], None]) -> None:
         warn(f"what came from elsewhere stays foreign: {error}")
 
 
-def _append_once(store: Store, draft: CheckpointDraft, warn: Callable[[str], None]) -> Stored:
+def _append_once(store: Store, draft: SnapshotDraft, warn: Callable[[str], None]) -> Stored:
     track = check_track(draft.checkpoint.track)
     tip = store.own_tip(track)
     if tip is None:
@@ -150,7 +150,7 @@ def _append_once(store: Store, draft: CheckpointDraft, warn: Callable[[str], Non
     return stored
 
 
-def append_safety(store: Store, ref: str, draft: CheckpointDraft) -> Stored:
+def append_safety(store: Store, ref: str, draft: SnapshotDraft) -> Stored:
     """Put a safety checkpoint on top of the chain at ``ref``, which has neither tip blob nor note. Raises as ``append``."""
 
     def once(_: object) -> Stored:
@@ -167,7 +167,7 @@ def append_safety(store: Store, ref: str, draft: CheckpointDraft) -> Stored:
 
 
 @contextmanager
-def contents(store: Store, draft: CheckpointDraft) -> Iterator[CheckpointDraft]:
+def contents(store: Store, draft: SnapshotDraft) -> Iterator[SnapshotDraft]:
     """Yield the draft, what is large of it on disk: for the time before the lock, which the block takes. Raises
     CollectedError."""
     files = draft.checkpoint.files
@@ -192,7 +192,7 @@ def refuse_name(store: Store, track: str) -> None:
             raise UsageError(alike(track, other))
 
 
-def _chain_commit(store: Store, batch: _Objects, draft: CheckpointDraft, tip: Stored | None) -> Stored:
+def _chain_commit(store: Store, batch: _Objects, draft: SnapshotDraft, tip: Stored | None) -> Stored:
     checkpoint = replace(draft.checkpoint, previous=tip.id if tip else None)
     if tip is not None and checkpoint.created <= tip.checkpoint.created:
         checkpoint = replace(checkpoint, created=_just_after(tip))
@@ -221,7 +221,7 @@ def _just_after(tip: Stored) -> datetime:
 
 
 def _base(
-    batch: _Objects, draft: CheckpointDraft, checkpoint: Checkpoint, author: bytes, first: Oid, head_tree: Oid | None
+    batch: _Objects, draft: SnapshotDraft, checkpoint: Checkpoint, author: bytes, first: Oid, head_tree: Oid | None
 ) -> Oid | None:
     """Return the second parent: HEAD, or a commit of the index when the index says more than HEAD does."""
     head, files = checkpoint.head, checkpoint.files

@@ -8,7 +8,7 @@ from urllib.parse import unquote
 from gitbaton.baton import Request
 from gitbaton.hooks.auto import carry
 from gitbaton.model import Checkpoint, Stored
-from gitbaton.store.write import CheckpointDraft
+from gitbaton.store.write import SnapshotDraft
 from gitbaton.values import replace
 from tests.kit.clones import Clone, Item, Pins, State
 
@@ -115,7 +115,7 @@ def auto(clone: Clone, track: str, *, files: bool = False) -> str:
     with clone.open(door="libgit2") as baton:
         plan = baton.plan(Request(track=track, step="turn ended", kind="auto", files=files, set_current=False))
 
-        def follow(draft: CheckpointDraft, newest: Stored | None) -> Checkpoint:
+        def follow(draft: SnapshotDraft, newest: Stored | None) -> Checkpoint:
             return carry(draft.checkpoint, newest, 1) if newest else draft.checkpoint
 
         return baton.apply(replace(plan, draft=replace(plan.draft, follow=follow))).stored.id
