@@ -315,6 +315,9 @@ class Stages:
         for place in (stage, os.path.join(stage, _ASIDE)):
             with suppress(OSError):
                 os.mkdir(place, 0o700)
+        if stage != self.folder:  # neither git nor a capture is to take it for the user's
+            with suppress(OSError), open(os.path.join(stage, ".gitignore"), "w", encoding="ascii") as file:
+                file.write("*\n")
         return os.path.isdir(place)
 
     def new(self, path: str) -> str:

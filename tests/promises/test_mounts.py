@@ -142,8 +142,11 @@ def test_what_is_written_late_is_kept_and_named(box: str, request: pytest.Fixtur
     then, _ = spoil(repo)
     writer = os.open(repo.path / "m/two", os.O_WRONLY | os.O_APPEND)
 
+    seen: list[str] = []
+
     def write(_: Args) -> None:
         os.write(writer, b"late\n")
+        seen.append(repo.git("status", "--porcelain", "-uall"))
 
     with at("os.link", lambda args: str(args[0]).endswith("/new/m/two"), write):
         done = repo.here("restore", "--exact")
@@ -151,6 +154,7 @@ def test_what_is_written_late_is_kept_and_named(box: str, request: pytest.Fixtur
     said = [line for line in done.err.splitlines() if "was written while it was replaced" in line]
     assert done.code == 0 and files_of(repo.path)["m/two"] == then["m/two"] and len(said) == 1
     assert Path(said[0].split("'")[3]).read_text() == "now two\nlate\n" and left(repo) == []
+    assert len(seen) == 1 and ".baton-" not in seen[0]
 
 
 @pytest.mark.parametrize("box", ["apart", "mounted", "bound"])
