@@ -30,7 +30,7 @@ from gitbaton.agents.records import (
     whole,
     words,
 )
-from gitbaton.agents.signs import Asked, Edited, Ended, Said, Shown, Step
+from gitbaton.agents.signs import Asked, Edited, Ended, RecordStep, Said, Shown
 from gitbaton.model import DoctorFinding
 
 TYPE_CHECKING = False
@@ -210,7 +210,7 @@ class Claude(Client):
         elif kind == "queue-operation":
             yield from _notices(at, record.get("content"), record)
 
-    def step(self, record: Record) -> Step | None:
+    def step(self, record: Record) -> RecordStep | None:
         """A tree: each record names the one that it follows, a summary the one before it. Only what was said leads on."""
         key = record.get("uuid")
         if not isinstance(key, str) or record.get("isSidechain") is True:
@@ -218,12 +218,12 @@ class Claude(Client):
         kind, parent, before = record.get("type"), record.get("parentUuid"), record.get("logicalParentUuid")
         after = parent if isinstance(parent, str) and parent else None
         if after is None and isinstance(before, str):
-            return Step(key=key, after=before, aside=True)
+            return RecordStep(key=key, after=before, aside=True)
         if kind != "user":
-            return Step(key=key, after=after or "", aside=kind != "assistant")
+            return RecordStep(key=key, after=after or "", aside=kind != "assistant")
         results = bool(_results(record))  # else it begins a turn, where it is not what the client says or does by itself
         prompt = not results and _prompt(record, dict_of(record.get("message")).get("content"), alone=True) != ""
-        return Step(key=key, after=after or "", prompt=prompt, aside=not (prompt or results))
+        return RecordStep(key=key, after=after or "", prompt=prompt, aside=not (prompt or results))
 
     def id_of(self, record: Record) -> object:
         """Of what was said."""

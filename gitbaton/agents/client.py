@@ -7,8 +7,8 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from gitbaton.agents.payload import absolute, edited_in, fields_of, names_one, valid, word
-from gitbaton.agents.signs import Asked, Step
-from gitbaton.agents.values import NAMES, Event
+from gitbaton.agents.signs import Asked, RecordStep
+from gitbaton.agents.values import NAMES, HookEvent
 from gitbaton.model import DoctorFinding
 from gitbaton.values import value
 
@@ -180,9 +180,9 @@ class Client(Protocol):
         """Records that follow each other as they are to be read, where one alone does not tell how."""
         return records
 
-    def step(self, record: Record) -> Step | None:
+    def step(self, record: Record) -> RecordStep | None:
         """Return the place of a record in its conversation; None for one that stands beside it."""
-        return Step()
+        return RecordStep()
 
     def id_of(self, record: Record) -> object:
         """The id of the message in a record, if there is one."""
@@ -253,7 +253,7 @@ def folder(of: Client, env: Mapping[str, str]) -> str:
     return f"{env['HOME']}/{of.folder}"
 
 
-def read(agent: str, event: str, data: bytes, env: Mapping[str, str]) -> Event | None:
+def read(agent: str, event: str, data: bytes, env: Mapping[str, str]) -> HookEvent | None:
     """The event that a hook was called for; None where it has to be silent. Raises nothing, whatever the bytes are.
 
     Silent: for an agent that is not one of ours, and for Claude Code's hook when another client runs it. Of a payload that
@@ -272,7 +272,7 @@ def read(agent: str, event: str, data: bytes, env: Mapping[str, str]) -> Event |
     if moment == "command" and not (isinstance(command, str) and command.strip()):  # of another tool
         moment = "other"
     folders = (told.get("cwd"), *(env.get(name) for name in of.places))
-    return Event(
+    return HookEvent(
         agent=agent,
         name=event,
         moment=moment,
@@ -291,7 +291,7 @@ def read(agent: str, event: str, data: bytes, env: Mapping[str, str]) -> Event |
     )
 
 
-def answer(event: Event, text: str) -> bytes:
+def answer(event: HookEvent, text: str) -> bytes:
     """Return the bytes to print so that ``text`` reaches the model; none where the client takes no context or there is no
     text."""
     of = client(event.agent)

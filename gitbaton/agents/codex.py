@@ -25,7 +25,7 @@ from gitbaton.agents.records import (
     whole,
     words,
 )
-from gitbaton.agents.signs import Asked, Said, Shown, Step
+from gitbaton.agents.signs import Asked, RecordStep, Said, Shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -132,15 +132,15 @@ class Codex(Client):
             found.append(record)
         return found
 
-    def step(self, record: Record) -> Step | None:
+    def step(self, record: Record) -> RecordStep | None:
         """A line, the last turns of which can be taken back."""
         payload = dict_of(record.get("payload"))
         if payload.get("type") == "thread_rolled_back":
             turns = payload.get("num_turns")
-            return Step(back=turns) if isinstance(turns, int) and 0 < turns < _TURNS else None
+            return RecordStep(back=turns) if isinstance(turns, int) and 0 < turns < _TURNS else None
         asked = record.get("alone") is True and payload.get("role") == "user" and _said(payload.get("content")) != []
         event = _event(record) in ("UserMessage", "user_message") and record.get("begun") is not True
-        return Step(prompt=asked or event or record.get("begins") is True)
+        return RecordStep(prompt=asked or event or record.get("begins") is True)
 
     def read(self, record: Record) -> Iterator[Shown | Sign]:
         """Items of a response are what the model saw, items that were completed what was done."""

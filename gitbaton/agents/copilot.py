@@ -27,7 +27,7 @@ from gitbaton.agents.records import (
     whole_plan,
     words,
 )
-from gitbaton.agents.signs import Asked, Edited, Ended, Item, Said, Shown, Step
+from gitbaton.agents.signs import Asked, Edited, Ended, Item, RecordStep, Said, Shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -150,13 +150,13 @@ class Copilot(Client):
         kept = [record for record in records if word(record.get("id")) not in gone] if gone - {None} else records
         return [_with_call(record, calls) if record.get("type") == "tool.execution_complete" else record for record in kept]
 
-    def step(self, record: Record) -> Step | None:
+    def step(self, record: Record) -> RecordStep | None:
         """A line, from which an event and all that follows it can be taken back."""
         data = dict_of(record.get("data"))
         if record.get("type") == "session.snapshot_rewind":
             target = word(data.get("upToEventId"))
-            return Step(to=target) if target and not data.get("eventIds") else None
-        return Step(key=word(record.get("id")) or "", prompt=record.get("type") == "user.message")
+            return RecordStep(to=target) if target and not data.get("eventIds") else None
+        return RecordStep(key=word(record.get("id")) or "", prompt=record.get("type") == "user.message")
 
     def plan(self, session: str | None, transcript: str | None, env: Mapping[str, str], most: int) -> Query | None:
         """In a database beside the transcript."""

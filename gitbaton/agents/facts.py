@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 from gitbaton.agents.payload import valid
-from gitbaton.agents.signs import POINT, STATES, Asked, Called, Edited, Ended, Found, Item, Looked, Planned, Ran, Said
+from gitbaton.agents.signs import POINT, STATES, Asked, Called, CommandRun, Edited, Ended, Item, Looked, Planned, Said, Searched
 from gitbaton.agents.turns import MINUTE, Deed, actions, alike, answers, idle, one_line, rows, tidy
 from gitbaton.codec import Json, cut, ending, first_line, middle
 from gitbaton.values import replace, value
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from typing import Any, Literal, Protocol, TypeVar
 
     from gitbaton.agents.signs import Sign
-    from gitbaton.agents.testing import Verdict
+    from gitbaton.agents.testing import CheckVerdict
     from gitbaton.agents.turns import Kind
 
     Failing = Literal["check", "ran"]
@@ -77,7 +77,7 @@ Redact = Callable[[str], str]
 
 
 @value
-class Prompt:
+class KeptPrompt:
     """A prompt, its beginning and its end where it was long, and when, in seconds since 1970; ``size``: how long it was.
     ``kind`` and ``about`` as in ``gitbaton.model.Prompt``."""
 
@@ -117,7 +117,7 @@ class Touched:
 
 
 @value
-class Call:
+class OpenCall:
     """A call that has begun: a command, an edit of a path, or a task; ``running``: in the background."""
 
     key: str
@@ -180,25 +180,25 @@ class Facts:
     edited: tuple[Touched, ...] = ()
     read: tuple[str, ...] = ()
     found: tuple[str, ...] = ()
-    asked: tuple[Prompt, ...] = ()
-    latest: Prompt | None = None
+    asked: tuple[KeptPrompt, ...] = ()
+    latest: KeptPrompt | None = None
     turns: int = 0
-    approved: Prompt | None = None
-    listed: Prompt | None = None
+    approved: KeptPrompt | None = None
+    listed: KeptPrompt | None = None
     commands: tuple[Command, ...] = ()
     checks: tuple[Command, ...] = ()
     failures: tuple[Failure, ...] = ()
-    said: Prompt | None = None
+    said: KeptPrompt | None = None
     unheard: tuple[Unheard, ...] = ()
     heard: int = 0
     heard_at: float = 0.0
     heard_of: str = ""
     open: bool = False
-    texts: tuple[Prompt, ...] = ()
+    texts: tuple[KeptPrompt, ...] = ()
     deeds: tuple[Deed, ...] = ()
     spoke: bool = False
     since: tuple[float, ...] = ()
-    calls: tuple[Call, ...] = ()
+    calls: tuple[OpenCall, ...] = ()
     begun: float = 0.0
     until: float = 0.0
     ended: tuple[str, ...] = ()
@@ -242,7 +242,7 @@ class _Heard:
     size: int
     kind: str = ""
     about: str = ""
-    before: Prompt | _Heard | None = None
+    before: KeptPrompt | _Heard | None = None
 
 
 class _Fold:
@@ -262,19 +262,19 @@ class _Fold:
         self.edited = {touched.path: touched.at for touched in reversed(facts.edited)}
         self.read = dict.fromkeys(reversed(facts.read))
         self.named: list[str] = []  # texts that name files
-        self.asked: list[Prompt | _Heard] = list(facts.asked)
-        self.latest: Prompt | _Heard | None = facts.latest
+        self.asked: list[KeptPrompt | _Heard] = list(facts.asked)
+        self.latest: KeptPrompt | _Heard | None = facts.latest
         self.turns = facts.turns
-        self.approved: Prompt | _Heard | None = facts.approved
-        self.listed: Prompt | _Heard | None = facts.listed
-        self.said: Prompt | _Heard | None = facts.said
-        self.unheard: list[tuple[Unheard | Prompt | _Heard, int, Prompt | _Heard | str]] = [
+        self.approved: KeptPrompt | _Heard | None = facts.approved
+        self.listed: KeptPrompt | _Heard | None = facts.listed
+        self.said: KeptPrompt | _Heard | None = facts.said
+        self.unheard: list[tuple[Unheard | KeptPrompt | _Heard, int, KeptPrompt | _Heard | str]] = [
             (one, one.turns, one.prompt) for one in facts.unheard
         ]
         self.heard, self.heard_at, self.heard_of, self.known = facts.heard, facts.heard_at, facts.heard_of, False
         self.open, self.spoke, self.since = facts.open, facts.spoke, facts.since
-        self.texts: list[Prompt | _Heard] = list(facts.texts)
-        self.deeds: dict[str, Deed | Call] = {deed.key: deed for deed in facts.deeds}
+        self.texts: list[KeptPrompt | _Heard] = list(facts.texts)
+        self.deeds: dict[str, Deed | OpenCall] = {deed.key: deed for deed in facts.deeds}
         self.commands: list[tuple[Command, str] | Command] = list(facts.commands)
         self.calls, self.fresh = {call.key: call for call in facts.calls}, set[str]()
 
@@ -283,7 +283,7 @@ class _Fold:
         at = self._time(sign.at)
         self.until = max(self.until, 0.0 if sign.at is None else at)
         self.begun = self.begun or at
-        if isinstance(sign, Ran):
+        if isinstance(sign, CommandRun):
             self._begin("ran", sign.key, sign.command, at)
         elif isinstance(sign, Edited):
             self._begin("edited", sign.key, sign.path, at)
@@ -298,7 +298,7 @@ class _Fold:
         elif isinstance(sign, Looked):
             self.read.pop(sign.path, None)
             self.read[sign.path] = None
-        elif isinstance(sign, Found):
+        elif isinstance(sign, Searched):
             self.named.append(sign.text)
         elif sign.text.strip():
             self._say(sign, at)
@@ -311,7 +311,7 @@ class _Fold:
         again = kind == "edited" and self.edited.get(text) == at  # some clients write a record twice
         if key in self.calls or key in self.ended or again:
             return
-        self.calls[key] = call = Call(key=key, kind=kind, text=valid(text[:_LOOKED]), at=at)
+        self.calls[key] = call = OpenCall(key=key, kind=kind, text=valid(text[:_LOOKED]), at=at)
         self.fresh.add(key)
         name = _name(call)
         self.deeds.pop(name, None)
@@ -382,7 +382,7 @@ class _Fold:
                 "ran", Command(command=name, status=sign.status, started=began, ended=at, output=self._last(sign.output))
             )
 
-    def _test(self, found: Verdict, name: str, began: float, at: float, edits: int) -> None:
+    def _test(self, found: CheckVerdict, name: str, began: float, at: float, edits: int) -> None:
         old = self.tests.pop(name, None)
         if found.result == "unknown" and old is not None:
             self.tests[name] = old  # what is known of it says more
@@ -497,16 +497,16 @@ class _Fold:
         later = (number for number, sign in enumerate(signs) if end.late and sign.at is not None and sign.at > end.at)
         return next(later, len(signs))
 
-    def _last_words(self, signs: Sequence[Sign]) -> Iterator[tuple[Prompt | _Heard, int]]:
+    def _last_words(self, signs: Sequence[Sign]) -> Iterator[tuple[KeptPrompt | _Heard, int]]:
         """The texts that are the last of their turn, each with the number of the signs up to it."""
-        last: tuple[Prompt | _Heard, int] | None = (self.texts[-1], 0) if self.spoke and self.texts else None
+        last: tuple[KeptPrompt | _Heard, int] | None = (self.texts[-1], 0) if self.spoke and self.texts else None
         for number, sign in enumerate(signs, 1):
             if isinstance(sign, Asked) and sign.kind in ("", "approved"):
                 yield from [last] if last else []
                 last = None
             elif isinstance(sign, Said) and sign.text.strip():
                 last = _Heard(at=self._time(sign.at), text=sign.text.strip(), size=len(sign.text)), number
-            elif isinstance(sign, (Ran, Edited, Called)):
+            elif isinstance(sign, (CommandRun, Edited, Called)):
                 last = None
         yield from [last] if last else []
 
@@ -530,16 +530,16 @@ class _Fold:
         self.texts, self.deeds = [], {}
         self.open = self.spoke = False
 
-    def _hear(self, turns: int, prompt: Prompt | _Heard | str) -> None:
+    def _hear(self, turns: int, prompt: KeptPrompt | _Heard | str) -> None:
         if turns >= self.heard:
             self.heard, self.heard_of = turns, self._opening(prompt)
 
-    def _prompt(self) -> Prompt | _Heard | str:
+    def _prompt(self) -> KeptPrompt | _Heard | str:
         """The newest prompt that is one of its own."""
         newest = [*self.asked, *([self.latest] if self.latest is not None else [])]
         return next((one for one in reversed(newest) if one.kind in ("", "approved")), "")
 
-    def _opening(self, prompt: Prompt | _Heard | str) -> str:
+    def _opening(self, prompt: KeptPrompt | _Heard | str) -> str:
         """The first line of a prompt, as a step has it."""
         return prompt if isinstance(prompt, str) else self._cut(first_line(prompt.text), ITEM)
 
@@ -549,7 +549,7 @@ class _Fold:
             return 0
         return len({one.at for one in (*self.asked, self.latest) if one.at > end.at and one.kind in ("", "approved")}) or 1
 
-    def _ends(self, text: Unheard | Prompt | _Heard, words: str) -> bool:
+    def _ends(self, text: Unheard | KeptPrompt | _Heard, words: str) -> bool:
         """Whether a text ends with some words, or they with it: clients tell of the last part of a message or of all of it."""
         if not isinstance(text, _Heard):  # it was redacted and cut
             words = self._middle(words, SAID)
@@ -567,7 +567,7 @@ class _Fold:
             texts.pop(text, None)
         for text in texts:
             key = f"listed {text[:_FEW]}"
-            self.calls[key] = Call(key=key, kind="called", text=text, at=at, running=True)
+            self.calls[key] = OpenCall(key=key, kind="called", text=text, at=at, running=True)
 
     def _cut(self, text: str, size: int) -> str:
         return cut(self.redact(valid(text[:_LOOKED])), size)
@@ -647,28 +647,28 @@ class _Fold:
         shown = self.redact("\n".join(found)).split("\n") if found else []  # what looks like a name may be a secret
         return tuple(dict.fromkeys([*(name for name in shown if name in found), *self.before.found]))[:_FOUND]
 
-    def _kept(self, said: Prompt | _Heard, size: tuple[int, int]) -> Prompt:
+    def _kept(self, said: KeptPrompt | _Heard, size: tuple[int, int]) -> KeptPrompt:
         """A text as it is kept."""
-        if isinstance(said, Prompt):
+        if isinstance(said, KeptPrompt):
             return replace(said, text=middle(said.text, *size))
         about = self._cut(said.about, ABOUT)
         if not said.kind and said.before is not None and answers(said.text, said.before.text):
             about = ending(self._kept(said.before, SAID).text, ABOUT)
-        return Prompt(at=said.at, text=self._middle(said.text, size), size=said.size, kind=said.kind, about=about)
+        return KeptPrompt(at=said.at, text=self._middle(said.text, size), size=said.size, kind=said.kind, about=about)
 
-    def _unheard(self, one: Unheard | Prompt | _Heard, turns: int, prompt: Prompt | _Heard | str) -> Unheard:
+    def _unheard(self, one: Unheard | KeptPrompt | _Heard, turns: int, prompt: KeptPrompt | _Heard | str) -> Unheard:
         if isinstance(one, Unheard):
             return one
         text = self._kept(one, SAID).text[-_FEW:]
         return Unheard(at=one.at, text=text, turns=turns, prompt=self._opening(prompt))
 
-    def _call(self, call: Call) -> Call:
+    def _call(self, call: OpenCall) -> OpenCall:
         redacted = call.key in self.fresh and call.kind != "edited"
         return replace(call, key=valid(call.key), text=self.redact(call.text) if redacted else call.text)
 
-    def _done(self, deed: Deed | Call) -> Deed:
+    def _done(self, deed: Deed | OpenCall) -> Deed:
         """An action as it is kept."""
-        if isinstance(deed, Call):  # it goes on
+        if isinstance(deed, OpenCall):  # it goes on
             deed = Deed(key=valid(_name(deed)), kind=deed.kind, text=deed.text, at=deed.at)
         text = deed.text
         if deed.kind != "edited":
@@ -685,7 +685,7 @@ class _Fold:
         return replace(command, command=self._line(command.command), output=self._last(output) if failed else "")
 
 
-def _name(call: Call) -> str:
+def _name(call: OpenCall) -> str:
     """Return the name of an action: one call may edit several files."""
     return f"{call.key} {call.text[:_FEW]}" if call.kind == "edited" else call.key
 
@@ -725,12 +725,12 @@ def unsaid(facts: Facts, *, asked: bool) -> Facts:
     return replace(facts, asked=prompts, latest=latest, calls=calls, **none)
 
 
-def line_of(prompt: Prompt) -> str:
+def line_of(prompt: KeptPrompt) -> str:
     """The first line of a prompt, as a step has it."""
     return cut(first_line(prompt.text), ITEM)
 
 
-_VALUES = {one.__name__: one for one in (Item, Prompt, Command, Failure, Touched, Call, Test, Deed, Unheard)}
+_VALUES = {one.__name__: one for one in (Item, KeptPrompt, Command, Failure, Touched, OpenCall, Test, Deed, Unheard)}
 
 
 def document(facts: Facts) -> dict[str, Json]:

@@ -23,7 +23,7 @@ from gitbaton.agents.records import (
     whole,
     words,
 )
-from gitbaton.agents.signs import Asked, Said, Shown, Step
+from gitbaton.agents.signs import Asked, RecordStep, Said, Shown
 from gitbaton.model import DoctorFinding
 
 TYPE_CHECKING = False
@@ -133,12 +133,12 @@ class Gemini(Client):
             found += ({**item, "$set": True} for item in again if word(item.get("id")) not in known)
         return found
 
-    def step(self, record: Record) -> Step | None:
+    def step(self, record: Record) -> RecordStep | None:
         """A line, from which a message and all that follows it can be taken back."""
         target, key = record.get("$rewindTo"), word(record.get("id"))
         if isinstance(target, str):
-            return Step(to=target)
-        return Step(key=key, prompt=record.get("type") == "user") if key else None
+            return RecordStep(to=target)
+        return RecordStep(key=key, prompt=record.get("type") == "user") if key else None
 
 
 CLIENT = Gemini()

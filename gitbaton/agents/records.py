@@ -10,7 +10,21 @@ from datetime import UTC, datetime
 
 from gitbaton.agents.client import Client, folder
 from gitbaton.agents.payload import MAX_PATH, valid, word
-from gitbaton.agents.signs import POINT, Asked, Called, Edited, Ended, Found, Item, Looked, Planned, Ran, Record, Said, Shown
+from gitbaton.agents.signs import (
+    POINT,
+    Asked,
+    Called,
+    CommandRun,
+    Edited,
+    Ended,
+    Item,
+    Looked,
+    Planned,
+    Record,
+    Said,
+    Searched,
+    Shown,
+)
 from gitbaton.values import value
 
 TYPE_CHECKING = False
@@ -267,7 +281,7 @@ def looked(at: float | None, path: object) -> Iterator[Sign]:
 def searched(at: float | None, text: str) -> Iterator[Sign]:
     """Yield the sign of what a search found."""
     if text:
-        yield Found(at=at, text=text)
+        yield Searched(at=at, text=text)
 
 
 def _path(path: object) -> str | None:
@@ -279,7 +293,7 @@ def _path(path: object) -> str | None:
 def ran(at: float | None, key: str | None, command: object) -> Iterator[Sign]:
     """The begin of a command."""
     if key and (text := plain(command)):
-        yield Ran(at=at, key=key, command=text)
+        yield CommandRun(at=at, key=key, command=text)
 
 
 def edited(at: float | None, key: str | None, path: object) -> Iterator[Sign]:

@@ -32,7 +32,7 @@ class Shown:
 
 
 @value
-class Step:
+class RecordStep:
     """The place of a record in its conversation.
 
     ``key``: its id. ``after``: that of the record that it follows; None: the one above it in the file; empty: none, with it the
@@ -93,7 +93,7 @@ class Planned:
 
 
 @value
-class Ran:
+class CommandRun:
     """A shell command was begun; ``key`` names the call."""
 
     at: float | None
@@ -120,7 +120,7 @@ class Looked:
 
 
 @value
-class Found:
+class Searched:
     """A search by a tool of the client's own has ended: ``text``, what it found, names files."""
 
     at: float | None
@@ -152,11 +152,11 @@ class Ended:
 
 
 if TYPE_CHECKING:
-    Sign = Asked | Said | Planned | Ran | Edited | Looked | Found | Called | Ended
+    Sign = Asked | Said | Planned | CommandRun | Edited | Looked | Searched | Called | Ended
 
 
 _ABOVE, _NOTHING = -1, -2  # stand for what is above the records, and for a conversation's beginning
-_ASIDE = Step(aside=True)
+_ASIDE = RecordStep(aside=True)
 
 
 class Branch:
@@ -168,7 +168,7 @@ class Branch:
     ``linked``: whether its records name the ones that they follow.
     """
 
-    def __init__(self, steps: Sequence[Step | None], *, above: bool, linked: bool = False) -> None:
+    def __init__(self, steps: Sequence[RecordStep | None], *, above: bool, linked: bool = False) -> None:
         self._steps = [step or _ASIDE for step in steps]
         self._above = above
         self._at: dict[str, int] = {}
@@ -188,7 +188,7 @@ class Branch:
                 head = number
         self._settle(head, beyond=beyond)
 
-    def _place(self, number: int, step: Step, head: int) -> int:
+    def _place(self, number: int, step: RecordStep, head: int) -> int:
         """Return the record that a record follows."""
         if step.after is None or (step.after == "" and not self.linked):
             return head
@@ -202,7 +202,7 @@ class Branch:
             return _ABOVE
         return head
 
-    def _taken_back(self, head: int, step: Step) -> int | None:
+    def _taken_back(self, head: int, step: RecordStep) -> int | None:
         """The record after which the conversation goes on; None where that is not here."""
         left, found, last = step.back, None, head
         while head >= 0 and (left or step.to is not None):

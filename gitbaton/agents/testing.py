@@ -38,7 +38,7 @@ else:
 
 
 @value
-class Verdict:
+class CheckVerdict:
     """The end of a test, a build or a linter.
 
     ``command``: the program and its arguments, without wrappers, environment and values that look secret. ``passed``,
@@ -56,7 +56,7 @@ class Verdict:
     empty: bool = False
 
 
-def outcomes(command: str, status: int | None, output: str, own: Sequence[str] = ()) -> tuple[Verdict, ...]:
+def outcomes(command: str, status: int | None, output: str, own: Sequence[str] = ()) -> tuple[CheckVerdict, ...]:
     """Return a verdict for each test, build and linter in a command line, in their order.
 
     ``status``: the shell's exit status, None where it is unknown. ``own``: the user's own test commands; each is what a command
@@ -74,7 +74,7 @@ def outcomes(command: str, status: int | None, output: str, own: Sequence[str] =
     sums = [_summary(runs, number, text, cut) for number in range(len(runs))]
     begun = [_begun(run, told, marked) for run, told in zip(runs, sums, strict=True)]
     quiet = not text.strip() and all(run.check.silent for run in runs)
-    found, broken = list[Verdict](), set[tuple[int, ...]]()  # the chains in which something has failed
+    found, broken = list[CheckVerdict](), set[tuple[int, ...]]()  # the chains in which something has failed
     for number, (run, told) in enumerate(zip(runs, sums, strict=True)):
         tests = run.check.kind == "test"
         first = all(shown or one.check.fixing for shown, one in zip(begun[:number], runs, strict=False))
@@ -98,7 +98,7 @@ def outcomes(command: str, status: int | None, output: str, own: Sequence[str] =
         elif run.goes_on and result == "failed":
             broken.add(run.chain)
         found.append(
-            Verdict(
+            CheckVerdict(
                 kind=run.check.kind,
                 command=shown(run.check.words),
                 result=result,

@@ -45,7 +45,7 @@ DATABASES = ("opencode",)
 
 
 @value
-class Event:
+class HookEvent:
     """One event of a client, as its payload tells it; what the payload lacks is None.
 
     ``agent``: one of NAMES. ``name``: the client's own word for the event, as the command line gives it.

@@ -11,7 +11,7 @@ from gitbaton.codec import Json, check_new_track, in_quotes, path_document, plai
 from gitbaton.errors import BatonError, NotARepositoryError, UsageError
 from gitbaton.install import agentdoctor, agents, levels
 from gitbaton.install.levels import Place
-from gitbaton.install.plan import Plan, apply, refuse_others, share
+from gitbaton.install.plan import InstallPlan, apply, refuse_others, share
 
 TAKEN = {  # which options an action takes
     "install": {"user", "project", "all", "track", "agents-md", "trust", "dry-run"},
@@ -108,7 +108,7 @@ def _places(ctx: Invocation, *, user: bool = True, project: bool = True) -> list
     return levels.places(os.environ, None, None, None, user=True, project=False)
 
 
-def _carry_out(ctx: Invocation, where: Place, plan: Plan, dry_run: bool, nothing: str) -> None:
+def _carry_out(ctx: Invocation, where: Place, plan: InstallPlan, dry_run: bool, nothing: str) -> None:
     if dry_run or not plan.steps:
         print_plan([step.text for step in plan.steps], dry_run=dry_run, nothing=nothing)
     else:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from gitbaton import terminal
 from gitbaton.agents.client import answer, client, read
-from gitbaton.agents.values import Event
+from gitbaton.agents.values import HookEvent
 from gitbaton.errors import BatonError, NotARepositoryError
 from gitbaton.hooks.guard import CAME_AT, LATE, AgainError, DeadlineError, deadline, log
 from gitbaton.values import replace, value
@@ -38,7 +38,7 @@ _LOOKS = ("compact", "turn", "end", "prompt", "command", "child-start", "child-e
 
 
 @value
-class Call:
+class HookCall:
     """A hook's command line."""
 
     agent: str
@@ -46,7 +46,7 @@ class Call:
     track: str | None
 
 
-def parse_call(words: list[str]) -> Call | None:
+def parse_call(words: list[str]) -> HookCall | None:
     """``AGENT EVENT [--track NAME]`` in any order of the option; None for anything else."""
     rest: list[str] = []
     track: str | None = None
@@ -59,16 +59,16 @@ def parse_call(words: list[str]) -> Call | None:
         else:
             rest.append(words[at])
         at += 1
-    return Call(agent=rest[0], event=rest[1], track=track or None) if len(rest) == 2 else None
+    return HookCall(agent=rest[0], event=rest[1], track=track or None) if len(rest) == 2 else None
 
 
 class _Work:
     """State of a hook's process: the event, the repository, and the checkpoint that is due."""
 
-    def __init__(self, call: Call, words: list[str]) -> None:
+    def __init__(self, call: HookCall, words: list[str]) -> None:
         self.call, self.words, self.late, self.begun = call, words, os.environ.get(LATE), time.monotonic()
         self.data, self.due = b"", self.late
-        self.event: Event | None = None
+        self.event: HookEvent | None = None
         self.prefetched: Prefetched | None = None
         self.repo: Repo | None = None
         self.heard, self.open = 0.0, False  # when the session's hooks were heard of before, and whether its turn was open
@@ -126,7 +126,7 @@ def run(words: list[str]) -> None:
             work.repo.clear()
 
 
-def _seconds(call: Call) -> float:
+def _seconds(call: HookCall) -> float:
     """For how long a hook may take: before a compaction as long as its client waits, before a destructive command nearly so.
     (Those that say so count in seconds.)"""
     of = client(call.agent)
@@ -136,7 +136,7 @@ def _seconds(call: Call) -> float:
     return max(SECONDS, next((hook.timeout - MARGIN for hook in of.hooks if hook.event == call.event), 0))
 
 
-def _opened(work: _Work, event: Event) -> bool:
+def _opened(work: _Work, event: HookEvent) -> bool:
     """Find the repository in which an event happened; False where there is none, or where gitbaton is not used."""
     if event.child or event.moment in ("other", "compacted"):
         return False
@@ -145,7 +145,7 @@ def _opened(work: _Work, event: Event) -> bool:
     return any(_opened_at(work, event, place) for place in dict.fromkeys(told or [os.getcwd()]) if os.path.isdir(place))
 
 
-def _guard(work: _Work, event: Event) -> None:
+def _guard(work: _Work, event: HookEvent) -> None:
     """Take a checkpoint of each work tree that a destructive command is about to strike. It says nothing, and the command runs
     whatever happens here."""
     from gitbaton.agents.destructive import dangers
@@ -170,7 +170,7 @@ def _guard(work: _Work, event: Event) -> None:
                 work.log(f"{type(error).__name__}: {error}")
 
 
-def _delegated(work: _Work, event: Event) -> None:
+def _delegated(work: _Work, event: HookEvent) -> None:
     """Take a checkpoint where a subagent starts or ends in a work tree of its own; one in its parent's is the parent's turn."""
     from gitbaton.hooks.danger import top_of
 
@@ -200,7 +200,7 @@ def _seen_by_git(repo: Repo, paths: Sequence[str]) -> bool:
     return bool(repo.git.run("ls-files", "-z", "-c", "-o", "--exclude-standard", "--", *specs).out)
 
 
-def _opened_at(work: _Work, event: Event, place: str) -> bool:
+def _opened_at(work: _Work, event: HookEvent, place: str) -> bool:
     from gitbaton.git.run import prefetch
 
     says = event.inject in ("full", "short")  # first, even where a checkpoint follows
@@ -247,7 +247,7 @@ def _wanted(repo: Repo, root: str, agent: str) -> bool:
         return False
 
 
-def _attend(work: _Work, event: Event) -> None:
+def _attend(work: _Work, event: HookEvent) -> None:
     """Say first, keep then: the client can have its text while the checkpoint is still being taken."""
     from gitbaton.store import sessions, state
 
@@ -287,7 +287,7 @@ def _attend(work: _Work, event: Event) -> None:
         sessions.prune(repo)
 
 
-def _noted(repo: Repo, event: Event, session: Session, *, told: bool) -> Session:
+def _noted(repo: Repo, event: HookEvent, session: Session, *, told: bool) -> Session:
     """Note in the session what the event means for it."""
     from gitbaton.store import sessions
 
@@ -316,7 +316,7 @@ def _noted(repo: Repo, event: Event, session: Session, *, told: bool) -> Session
     return sessions.save(repo, event, **changes)
 
 
-def _nudged(work: _Work, event: Event, session: Session) -> Session:
+def _nudged(work: _Work, event: HookEvent, session: Session) -> Session:
     """Say once that the words are old, where they are. Never raises: a prompt goes on without it."""
     from gitbaton.store import sessions
 
@@ -357,7 +357,7 @@ def _redacted(repo: Repo, text: str) -> str:
     return Redactor(settings.redact, settings.redact_allow).text(text)
 
 
-def _keep(work: _Work, event: Event, session: Session, spot: Spot | None = None) -> None:
+def _keep(work: _Work, event: HookEvent, session: Session, spot: Spot | None = None) -> None:
     """Take the checkpoint that is due, if one is and no restore is under way. ``spot``: what a command is about to strike."""
     from gitbaton.config import load
     from gitbaton.git.questions import commits_of
@@ -419,7 +419,7 @@ def _keep(work: _Work, event: Event, session: Session, spot: Spot | None = None)
         _leave_to_store(work, baton, other[0] if other else event)
 
 
-def _keep_unended(work: _Work, baton: Baton, event: Event, track: Callable[[], str]) -> None:
+def _keep_unended(work: _Work, baton: Baton, event: HookEvent, track: Callable[[], str]) -> None:
     """Take the checkpoint of each session that did not end, the oldest first; that of one which may still be at work is its
     own, but for the first of all."""
     from gitbaton.hooks import auto
@@ -441,7 +441,7 @@ def _keep_unended(work: _Work, baton: Baton, event: Event, track: Callable[[], s
         _leave_to_store(work, baton, one.event)
 
 
-def _leave_to_store(work: _Work, baton: Baton, event: Event) -> None:
+def _leave_to_store(work: _Work, baton: Baton, event: HookEvent) -> None:
     """Let a detached process store what is new of a conversation, where that is much."""
     from gitbaton.codec import canonical
     from gitbaton.system.process import detach
@@ -463,7 +463,7 @@ def _store(work: _Work, repo: Repo) -> None:
 
     whose = parse(os.environ[STORE].encode())
     names = {name: text for name, text in whose.items() if isinstance(text, str)} if isinstance(whose, dict) else {}
-    event = Event(name="", moment="other", agent=names["agent"], session=names["session"], transcript=names["transcript"])
+    event = HookEvent(name="", moment="other", agent=names["agent"], session=names["session"], transcript=names["transcript"])
     with auto.alone(repo, late=True) as free:
         if free:
             baton = Baton(repo=repo, settings=load(repo, work.log))

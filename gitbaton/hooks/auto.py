@@ -15,7 +15,7 @@ from gitbaton import transcripts
 from gitbaton.agents.client import client
 from gitbaton.agents.records import record_of
 from gitbaton.agents.turns import idle
-from gitbaton.agents.values import Event
+from gitbaton.agents.values import HookEvent
 from gitbaton.baton import Baton, Request
 from gitbaton.codec import Json, check_new_track, document, first_line, in_quotes, parse_transcript, transcript_text
 from gitbaton.errors import GitError, RefConflictError, ScanError, UnchangedError
@@ -71,11 +71,11 @@ class Child:
     head: Oid | None
 
 
-Whose = tuple[Event, Session] | None  # names it, and what it left
+Whose = tuple[HookEvent, Session] | None  # names it, and what it left
 Track = Callable[[], str]  # asked anew each time, because another work tree may have taken the name
 
 
-def step(event: Event, session: Session) -> str:
+def step(event: HookEvent, session: Session) -> str:
     """Return the step of an automatic checkpoint; it is cut when it has been redacted: half a key is not known as one."""
     if event.moment == "turn" or (event.moment not in ("compact", "request", "edit", "end") and session.open):
         began = f"{TURN_ENDED if event.moment == 'turn' else NOT_ENDED}: "
@@ -125,7 +125,7 @@ def alone(repo: Repo, *, late: bool) -> Iterator[bool]:
         os.close(turn)
 
 
-def unended(baton: Baton, event: Event, session: Session, track: Track, heard: float) -> tuple[Whose, TurnEnding | None]:
+def unended(baton: Baton, event: HookEvent, session: Session, track: Track, heard: float) -> tuple[Whose, TurnEnding | None]:
     """Return the session with the turn that changes before a prompt belong to: another session's that continues, where the own
     one has none; and what has ended the own one before a prompt or the end of the session, since its hooks were ``heard`` of
     last."""
@@ -141,13 +141,13 @@ def unended(baton: Baton, event: Event, session: Session, track: Track, heard: f
     return at_work(baton, event, track) if begins else None, ended
 
 
-def at_work(baton: Baton, event: Event, track: Track) -> Whose:
+def at_work(baton: Baton, event: HookEvent, track: Track) -> Whose:
     """Return the other session of the work tree that is at work, with a turn that has not ended."""
     others = ((of, left) for of, left, at in sessions.at_work(baton.repo, event) if not over(baton, track(), of, left, at))
     return next(others, None)
 
 
-def over(baton: Baton, track: str, of: Event, session: Session, said: float) -> TurnEnding | None:
+def over(baton: Baton, track: str, of: HookEvent, session: Session, said: float) -> TurnEnding | None:
     """Return what has ended a session's open turn without its hooks, since it ``said`` something last."""
     agent = Agent(name=of.agent, session=of.session)
     begun = session.open and session.began_at  # what goes on by its records alone has begun in no state that is known
@@ -156,7 +156,7 @@ def over(baton: Baton, track: str, of: Event, session: Session, said: float) -> 
 
 def take(
     baton: Baton,
-    event: Event,
+    event: HookEvent,
     session: Session,
     track: Track,
     said: str,
@@ -184,7 +184,7 @@ def take(
 
 def _take_once(
     baton: Baton,
-    event: Event,
+    event: HookEvent,
     session: Session,
     track: str,
     said: str,
@@ -249,7 +249,7 @@ def _came_at() -> int:
     return int(at) if at.isdecimal() else 0
 
 
-def _turn_of(event: Event, session: Session) -> Turn | None:
+def _turn_of(event: HookEvent, session: Session) -> Turn | None:
     """The turn of which a checkpoint that is due at an event holds the state: the session's that goes on or ends there; None
     where there is none, or a later one has begun since."""
     newer = 0 < _came_at() < session.began_at
@@ -267,7 +267,7 @@ def _edited(baton: Baton, turn: Turn, session: Session, seen: Seen | None, ended
 
 
 def _observed(
-    baton: Baton, event: Event, session: Session, agent: Agent, tip: Stored | None, draft: SnapshotDraft
+    baton: Baton, event: HookEvent, session: Session, agent: Agent, tip: Stored | None, draft: SnapshotDraft
 ) -> tuple[Observed | None, bool, Seen | None]:
     """Return what the client has on record, with what was said stored beside the conversation, None where nothing is wanted or
     known; whether that alone is worth a checkpoint; and what was read. Raises ScanError, AgainError; whatever else goes wrong
@@ -386,7 +386,7 @@ def words_of(stored: Stored | None) -> str:
     return carried.id if carried else stored.id if stored.checkpoint.kind == "manual" else ""
 
 
-def _agent(baton: Baton, event: Event, tip: Stored | None) -> Agent:
+def _agent(baton: Baton, event: HookEvent, tip: Stored | None) -> Agent:
     """Return the agent that takes the checkpoint, and how far the conversation had come."""
     last = tip.checkpoint.agent if tip and not tip.foreign else None
     same = last is not None and (last.name, last.session) == (event.agent, event.session)
@@ -501,7 +501,7 @@ def _told(c: Checkpoint) -> dict[str, Json]:
     return {key: item for key, item in files.items() if key not in ("changed", "worktree")}
 
 
-def keep_subagent(baton: Baton, event: Event, project: str) -> None:
+def keep_subagent(baton: Baton, event: HookEvent, project: str) -> None:
     """Take a checkpoint of a subagent's work tree at its start or its end; none of one that holds what the parent's HEAD does,
     nor in another repository than that of ``project``, the work tree of its parent. Raises BatonError."""
     repo, top = baton.repo, os.path.realpath(project)
@@ -525,7 +525,7 @@ def _track(baton: Baton, parent: str) -> str:
     return check_new_track(f"{parent}/agent-{max(numbers, default=0) + 1}")
 
 
-def _subagent_said(event: Event, redact: Callable[[str], str]) -> str:
+def _subagent_said(event: HookEvent, redact: Callable[[str], str]) -> str:
     """Return the step of a subagent's checkpoint: its kind, and at its end its task."""
     kind = event.who or "subagent"
     if event.moment == "child-start":
@@ -533,7 +533,7 @@ def _subagent_said(event: Event, redact: Callable[[str], str]) -> str:
     return f"subagent ended: {opening(_task(event) or kind, redact)}"
 
 
-def _task(event: Event) -> str:
+def _task(event: HookEvent) -> str:
     """The first line of what a subagent was told, as its own records have it; empty where they do not."""
     of = client(event.agent)
     try:

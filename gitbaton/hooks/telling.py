@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain, islice
 
-from gitbaton.agents.values import Event
+from gitbaton.agents.values import HookEvent
 from gitbaton.baton import Baton
 from gitbaton.briefing import Briefing, brief, others, overview, reminder, stale_words
 from gitbaton.codec import first_line
@@ -73,7 +73,7 @@ class _Known:
     found: tuple[Unended, ...] = ()
 
 
-def tell(repo: Repo, event: Event, track: str | None, seconds: float, complain: Callable[[str], None]) -> tuple[str, bool]:
+def tell(repo: Repo, event: HookEvent, track: str | None, seconds: float, complain: Callable[[str], None]) -> tuple[str, bool]:
     """The text for an event; empty where there is no baton. What is not known within ``seconds`` is left out: files are not
     compared, records not read; at last it is what is recorded, and no more.
 
@@ -93,7 +93,7 @@ def tell(repo: Repo, event: Event, track: str | None, seconds: float, complain: 
         return text, bool(sessions.unended(repo, event, None))
 
 
-def _recorded(known: _Known, event: Event) -> str:
+def _recorded(known: _Known, event: HookEvent) -> str:
     baton, stored, told = known.baton, known.stored, None
     if known.found:
         from gitbaton.hooks.unended import as_taken
@@ -117,7 +117,7 @@ def _recorded(known: _Known, event: Event) -> str:
 
 
 def _tell(
-    repo: Repo, event: Event, track: str | None, seconds: float, complain: Callable[[str], None], known: list[_Known]
+    repo: Repo, event: HookEvent, track: str | None, seconds: float, complain: Callable[[str], None], known: list[_Known]
 ) -> tuple[str, tuple[Unended, ...]]:
     """Make the text as ``tell`` does; what is known on the way is left in ``known``."""
     until = time.monotonic() + seconds
@@ -179,7 +179,7 @@ def _tell(
     return brief(_more(baton, scene, comparing, marks, until) if stored.checkpoint.observed is not None else scene), found
 
 
-def _unended(baton: Baton, event: Event, tip: Stored | None, seconds: float) -> tuple[Unended, ...]:
+def _unended(baton: Baton, event: HookEvent, tip: Stored | None, seconds: float) -> tuple[Unended, ...]:
     """Return the sessions that did not end and have records of more than the track holds; where there is no time to read them,
     as they are known."""
     if not sessions.unended(baton.repo, event, tip if tip is not None and not tip.foreign else None):

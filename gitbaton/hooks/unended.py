@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 
-from gitbaton.agents.values import Event
+from gitbaton.agents.values import HookEvent
 from gitbaton.baton import Baton
 from gitbaton.hooks import auto
 from gitbaton.hooks.guard import log
@@ -24,14 +24,14 @@ class Unended:
     where a turn of it goes on by hooks or on record, ``seen`` what its records tell, and ``said`` when it said something last,
     in seconds since 1970. ``at_work``: it may still be, for it said something lately, or it is the one that starts."""
 
-    event: Event
+    event: HookEvent
     session: Session
     seen: observing.Seen
     said: float
     at_work: bool
 
 
-def unended(baton: Baton, event: Event, tip: Stored | None, *, read: bool = True) -> tuple[Unended, ...]:
+def unended(baton: Baton, event: HookEvent, tip: Stored | None, *, read: bool = True) -> tuple[Unended, ...]:
     """Return the sessions that did not end and have records of more than a tip holds, the newest first; by what is known
     already where they are not ``read``. Never raises but for a deadline: a session with records that cannot be read is none of
     them."""
@@ -55,7 +55,7 @@ def unended(baton: Baton, event: Event, tip: Stored | None, *, read: bool = True
     return tuple(sorted(found, key=lambda one: one.seen.facts.until, reverse=True))
 
 
-def _is_new(baton: Baton, of: Event, seen: observing.Seen, tip: Stored | None, *, open: bool) -> bool:
+def _is_new(baton: Baton, of: HookEvent, seen: observing.Seen, tip: Stored | None, *, open: bool) -> bool:
     """Whether the facts of a session say more than a tip; where its turn is not ``open``, whether it did something, or its user
     asked for something or took it back: clients write down other things after the end of a turn."""
     if tip is None:

@@ -13,7 +13,7 @@ from gitbaton.install.levels import (
     CLIENTS,
     EVERYWHERE,
     ONLY_USED,
-    Found,
+    FoundEntries,
     Place,
     Target,
     block_target,
@@ -31,9 +31,9 @@ from gitbaton.install.levels import (
 from gitbaton.install.plan import (
     Draft,
     File,
+    InstallPlan,
+    InstallRecord,
     Manifests,
-    Plan,
-    Record,
     check_unchanged,
     check_writable,
     digest,
@@ -87,7 +87,7 @@ class _Draft(Draft):
         self.folders: list[str] = []
         self.seen: set[str] = set()
 
-    def plan(self, remarks: Iterable[str] = ()) -> Plan:
+    def plan(self, remarks: Iterable[str] = ()) -> InstallPlan:
         """The plan."""
         remarks, folders = tuple(remarks) if self.steps else (), tuple(self.folders)
         return replace(super().plan(), remarks=remarks, locked=self.manifests.locked, folders=folders)
@@ -114,7 +114,7 @@ class _Draft(Draft):
         if merged.text == text and file.data is not None:
             return
         first = exact is not None or there.count == 0
-        record = Record(
+        record = InstallRecord(
             digest=digest(merged.text.encode("utf-8", target.part.errors)),
             edits=merged.edits if first and not target.part.whole else None,
             made=merged.made if first else (*old.made, *merged.made) if old and old.made is not None else None,
@@ -154,14 +154,14 @@ class _Draft(Draft):
         while root is not None and (path := os.path.dirname(path)).startswith(root + os.sep):
             yield path
 
-    def _change(self, target: Target, what: str, after: str | None, record: Record | None = None) -> None:
+    def _change(self, target: Target, what: str, after: str | None, record: InstallRecord | None = None) -> None:
         """Plan new text for a file, or none; ``record`` is what is remembered of it from then on."""
         check_writable(target.file, gone=after is None)
         data = after.encode("utf-8", target.part.errors) if after is not None else None
         run = partial(_carry_out, target.file, data, record, self.manifests)
         self.step(what, run, partial(check_unchanged, target.file, data))
 
-    def _may_replace(self, target: Target, text: str, there: Found) -> bool:
+    def _may_replace(self, target: Target, text: str, there: FoundEntries) -> bool:
         """Whether a part may be written: what is there of it is as we wrote it, and a file of our own is ours."""
         file = target.file
         self.foreign(file.shown, there.foreign)
@@ -182,7 +182,7 @@ class _Draft(Draft):
             self.notices.append(f"'{shown}' has a line of your own that names our hook, and it is left as it is: {words}")
 
 
-def _said(target: Target, there: Found) -> str:
+def _said(target: Target, there: FoundEntries) -> str:
     """Tell the user of a part that is put into its file, a change of its track included."""
     shown, track = target.file.shown, target.part.track
     if there.count == 0:
@@ -192,7 +192,7 @@ def _said(target: Target, there: Found) -> str:
     return f"renew {target.about} in '{shown}'{changed}"
 
 
-def _carry_out(file: File, after: bytes | None, record: Record | None, manifests: Manifests) -> None:
+def _carry_out(file: File, after: bytes | None, record: InstallRecord | None, manifests: Manifests) -> None:
     """Write or remove one file, and remember or forget it. Raises BatonError, OSError."""
     if check_unchanged(file, after):
         return  # another install was faster
@@ -214,7 +214,7 @@ def plan_install(
     track: str | None = None,
     agents_md: bool = False,
     trusted: bool = False,
-) -> Plan:
+) -> InstallPlan:
     """Plan what install changes at a level; nothing when everything is in place. Raises BatonError for a file it must refuse.
 
     ``track`` as ``chosen`` takes it; ``trusted``: Codex will be told to trust the hooks.
@@ -229,7 +229,7 @@ def plan_install(
     return draft.plan(_remarks(where, clients, agents_md=agents_md, trusted=trusted))
 
 
-def plan_uninstall(where: Place, clients: Sequence[Client], *, every: bool = False) -> Plan:
+def plan_uninstall(where: Place, clients: Sequence[Client], *, every: bool = False) -> InstallPlan:
     """Plan what uninstall takes back at a level; what other agents still need stays. Raises BatonError as install does.
 
     ``every``: also skills and a block that were left by clients that are not installed any more.

@@ -18,7 +18,7 @@ from gitbaton.git.remotes import default, names
 from gitbaton.git.repo import Repo, has_folder
 from gitbaton.install import kepthooks
 from gitbaton.install.kepthooks import EVENTS, HooksDraft, aside, is_ours
-from gitbaton.install.plan import Plan, Record, digest, drop_folders, read, refuse_others, write
+from gitbaton.install.plan import InstallPlan, InstallRecord, digest, drop_folders, read, refuse_others, write
 from gitbaton.render import in_shell
 from gitbaton.store import CHAINS, CURRENT, NOTES
 from gitbaton.store.refs import META, remote_of, remote_ref
@@ -100,7 +100,7 @@ def _mentions(data: bytes | None, event: str) -> bool:
     return any(wanted in row and not row.lstrip().startswith(b"#") for row in (data or b"").splitlines())
 
 
-def plan_install(baton: Baton, *, display: bool = True, fetch: bool = False, remote: str | None = None) -> Plan:
+def plan_install(baton: Baton, *, display: bool = True, fetch: bool = False, remote: str | None = None) -> InstallPlan:
     """Plan what ``install`` changes here; nothing when everything is in place.
 
     ``fetch``: also the refspecs by which a plain ``git fetch`` brings what others pushed, from ``remote``, by default the one
@@ -166,7 +166,7 @@ def _put(draft: HooksDraft, path: str, data: bytes) -> None:
         folder = os.path.dirname(path)
         if not os.path.isdir(folder):
             draft.made.folders.append(folder)
-        draft.made.put(path, Record(digest=digest(data)))  # before the file, and the folder that has to be made for it
+        draft.made.put(path, InstallRecord(digest=digest(data)))  # before the file, and the folder that has to be made for it
         os.makedirs(folder, exist_ok=True)
         write(path, data, 0o755)
 
@@ -295,7 +295,7 @@ def _foreign(draft: HooksDraft) -> None:
         draft.notices.append(_advice(draft.repo, shared_hook(draft.repo, event), event))
 
 
-def plan_uninstall(baton: Baton, *, purge: bool = False) -> Plan:
+def plan_uninstall(baton: Baton, *, purge: bool = False) -> InstallPlan:
     """Plan what ``uninstall`` takes back; with ``purge`` also every checkpoint, note and LATEST file."""
     refuse_others(baton.repo, baton.repo.shared_dir, script_folder(baton.repo))
     draft = HooksDraft(baton.repo)

@@ -128,7 +128,7 @@ class Merged:
 
 
 @value
-class Found:
+class FoundEntries:
     """Entries of ours in a file: how many, at which ``events``, for which tracks they were made, and what they are called, if
     anything.
 
@@ -225,7 +225,7 @@ def _merged(document: Document, made: list[str]) -> Merged:
     return Merged(text=document.text, edits=tuple(document.edits), made=tuple(made))
 
 
-NONE = Found(count=0, tracks=())
+NONE = FoundEntries(count=0, tracks=())
 
 
 def is_shipped(name: str, text: str) -> bool:
@@ -258,7 +258,7 @@ class Part:
         """The text without our part."""
         return Merged(text=text)
 
-    def find(self, text: str) -> Found:
+    def find(self, text: str) -> FoundEntries:
         """Return what of ours the text holds."""
         return NONE
 
@@ -322,7 +322,7 @@ class Hooks(Part):
             document.remove((VERSION,))
         return _merged(document, [])
 
-    def find(self, text: str) -> Found:
+    def find(self, text: str) -> FoundEntries:
         """Our entries, for whatever track. Raises MalformedError."""
         document = Document(text, comments=self.client.comments)
         hooks = _hooks(document) if document.root is not None else None
@@ -337,7 +337,7 @@ class Hooks(Part):
         ]
         ours = [handler for handler in handlers if is_ours(handler, self.client)]
         foreign = [line for handler in handlers if not is_ours(handler, self.client) for line in mentions(handler)]
-        return Found(
+        return FoundEntries(
             count=len(ours),
             tracks=tuple(dict.fromkeys(track_of(lines(handler)[0]) for handler in ours)),
             names=tuple(handler["name"] for handler in ours if isinstance(handler.get("name"), str)),
@@ -372,7 +372,7 @@ class Whole(Part):
         written = _TRACK.sub(lambda _: named, shipped("agents", self.name), count=1)
         return Merged(text=text if text.replace("\r\n", "\n") == written else written)
 
-    def find(self, text: str) -> Found:
+    def find(self, text: str) -> FoundEntries:
         """Return whether the file is ours, and the track that it names."""
         if self.mark not in text.splitlines():
             return NONE
@@ -381,7 +381,7 @@ class Whole(Part):
             track = json.loads(named.group(1)) if named else None
         except ValueError:
             track = None
-        return Found(count=1, tracks=(track,))
+        return FoundEntries(count=1, tracks=(track,))
 
     def known(self, text: str) -> bool:
         """Whether the file is as some version wrote it, for whatever track."""
@@ -422,9 +422,9 @@ class Block(Part):
                 break
         return Merged(text=text[:start] + text[end:], edits=(Edit(start=start, length=0, old=text[start:end]),))
 
-    def find(self, text: str) -> Found:
+    def find(self, text: str) -> FoundEntries:
         """Return whether the text has a block."""
-        return Found(count=1, tracks=(None,)) if _block(text) is not None else NONE
+        return FoundEntries(count=1, tracks=(None,)) if _block(text) is not None else NONE
 
     def known(self, text: str) -> bool:
         """Whether the lines between the marks are as some version wrote them."""
@@ -587,7 +587,7 @@ def text_of(target: Target) -> str:
         raise BatonError(f"'{target.file.shown}' is not UTF-8, and is left as it is") from None
 
 
-def found_in(target: Target) -> Found:
+def found_in(target: Target) -> FoundEntries:
     """Return what of ours a target's file holds. Raises BatonError for a file that cannot be understood."""
     try:
         return target.part.find(text_of(target))

@@ -20,7 +20,7 @@ MAX_BYTES = 4 << 20
 
 
 @value
-class Step:
+class InstallStep:
     """One change that a plan makes: what to tell, and the function that does it; ``check`` raises when it must not any more."""
 
     text: str
@@ -29,13 +29,13 @@ class Step:
 
 
 @value
-class Plan:
+class InstallPlan:
     """Steps in their order. ``notices`` always matter; ``remarks`` are for when something is done.
 
     ``locked`` keeps other installs out meanwhile; ``folders`` go at the end, if they are empty then.
     """
 
-    steps: tuple[Step, ...]
+    steps: tuple[InstallStep, ...]
     notices: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
     locked: Callable[[], AbstractContextManager[None]] = nullcontext
@@ -46,19 +46,19 @@ class Draft:
     """A plan in the making."""
 
     def __init__(self) -> None:
-        self.steps: list[Step] = []
+        self.steps: list[InstallStep] = []
         self.notices: list[str] = []
 
     def step(self, text: str, run: Callable[[], object], check: Callable[[], object] = lambda: None) -> None:
         """Plan a step."""
-        self.steps.append(Step(text=text, run=run, check=check))
+        self.steps.append(InstallStep(text=text, run=run, check=check))
 
-    def plan(self) -> Plan:
+    def plan(self) -> InstallPlan:
         """The plan."""
-        return Plan(steps=tuple(self.steps), notices=tuple(dict.fromkeys(self.notices)))
+        return InstallPlan(steps=tuple(self.steps), notices=tuple(dict.fromkeys(self.notices)))
 
 
-def apply(plan: Plan, done: Callable[[str], object] | None = None) -> None:
+def apply(plan: InstallPlan, done: Callable[[str], object] | None = None) -> None:
     """Carry out a plan, unless a check fails: then nothing is changed. ``done`` is told each step after it.
 
     Raises BatonError; what was done by then stays, and the next run goes on from there.
@@ -246,7 +246,7 @@ def drop_folders(folders: Iterable[str]) -> None:
 
 
 @value
-class Record:
+class InstallRecord:
     """Memory of what install did to a file. ``digest`` of its bytes then; ``edits`` lead back from them, None where none do
     exactly.
 
@@ -277,7 +277,7 @@ class Manifest:
         """Take up what is in the file; nothing where it cannot be read."""
         self.lost = True
         self.config: list[tuple[str, str]] = []
-        self.files: dict[str, Record] = {}
+        self.files: dict[str, InstallRecord] = {}
         self.folders: list[str] = []
         try:
             data = json.loads((read(self.path) or b"").decode("utf-8", "surrogateescape"))
@@ -312,7 +312,7 @@ class Manifest:
             finally:
                 os.close(fd)
 
-    def put(self, name: str, record: Record | None) -> None:
+    def put(self, name: str, record: InstallRecord | None) -> None:
         """Remember a file, or forget it. Raises OSError."""
         if record is not None:
             self.files[name] = record
@@ -344,17 +344,17 @@ class Manifest:
             os.unlink(self.path)
 
 
-def _fields(record: Record) -> dict[str, Any]:
+def _fields(record: InstallRecord) -> dict[str, Any]:
     edits = None if record.edits is None else [[e.start, e.length, e.old] for e in record.edits]
     fields = {"made": record.made, "created": record.created, "folders": record.folders}
     return {"digest": record.digest, "edits": edits, **fields}
 
 
-def _record(data: str | dict[str, Any]) -> Record:
+def _record(data: str | dict[str, Any]) -> InstallRecord:
     if isinstance(data, str):
-        return Record(digest=data)
+        return InstallRecord(digest=data)
     edits, made = data["edits"], data["made"]
-    return Record(
+    return InstallRecord(
         digest=str(data["digest"]),
         edits=None if edits is None else tuple(Edit(start=int(s), length=int(n), old=str(old)) for s, n, old in edits),
         made=None if made is None else tuple(map(str, made)),
@@ -370,11 +370,11 @@ class Manifests:
     def __init__(self, own: str, *others: str) -> None:
         self.own, self.all = own, [Manifest(path, "files") for path in (own, *others)]
 
-    def of(self, file: File) -> Record | None:
+    def of(self, file: File) -> InstallRecord | None:
         """Return what is remembered of a file."""
         return next((manifest.files[file.real] for manifest in self.all if file.real in manifest.files), None)
 
-    def exact(self, file: File) -> Record | None:
+    def exact(self, file: File) -> InstallRecord | None:
         """Return what is remembered of a file that has not changed since."""
         record = self.of(file)
         return record if record and file.data is not None and record.digest == digest(file.data) else None
@@ -388,7 +388,7 @@ class Manifests:
                 stack.enter_context(known[path].locked())
             yield
 
-    def put(self, name: str, record: Record | None) -> None:
+    def put(self, name: str, record: InstallRecord | None) -> None:
         """Remember a file at the level that is changed alone, or forget it everywhere; only while locked. Raises OSError."""
         for manifest in self.all:
             manifest.put(name, record if manifest.path == self.own else None)

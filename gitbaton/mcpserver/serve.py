@@ -12,7 +12,7 @@ from gitbaton.baton import Baton
 from gitbaton.codec import Json, first_line, in_quotes, os_error, plain
 from gitbaton.errors import BatonError, NotARepositoryError
 from gitbaton.git.repo import here
-from gitbaton.mcpserver.tools import MAX_TEXT, TOOLS, Answer, Call, Tool
+from gitbaton.mcpserver.tools import MAX_TEXT, TOOLS, Answer, Tool, ToolCall
 from gitbaton.model import Agent
 from gitbaton.values import replace
 
@@ -135,7 +135,7 @@ class _Desk:
         return _whole(cut("\n".join(_one_line(row) for row in rows)))
 
     def _call(self, tool: Tool, given: dict[str, Any], agent: Agent | None) -> Answer:
-        call = Call(given=tool.check(given), place=self._enter(), agent=agent)
+        call = ToolCall(given=tool.check(given), place=self._enter(), agent=agent)
         with Baton(self.repo_root, checkpoint_dir=self.checkpoint_dir, door="binary") as baton:
             if self.checkpoint_dir is not None:
                 _ = baton.latest  # refuse a bad directory before anything is written

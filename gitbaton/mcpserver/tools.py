@@ -72,7 +72,7 @@ class Answer:
 
 
 @value
-class Call:
+class ToolCall:
     """A tool's checked arguments, where the server was started, and the agent that calls."""
 
     given: dict[str, Any]
@@ -80,7 +80,7 @@ class Call:
     agent: Agent | None = None
 
 
-def snapshot(baton: Baton, call: Call) -> Answer:
+def snapshot(baton: Baton, call: ToolCall) -> Answer:
     """Record a checkpoint, or say what would be recorded."""
     given = call.given
     step, label = given.get("step"), given.get("label")
@@ -129,7 +129,7 @@ def _with_warnings(
     return Answer(document={**found, "warnings": list(warnings)}, text=said, warnings=(*warnings, *left_out))
 
 
-def resume(baton: Baton, call: Call) -> Answer:
+def resume(baton: Baton, call: ToolCall) -> Answer:
     """A track's newest checkpoint, perhaps with what has moved since, and the runs that are not finished."""
     found = baton.resume(call.given.get("track"), live=call.given.get("live", False))
     value: dict[str, Json] = {"checkpoint": stored_document(found.stored)}
@@ -147,7 +147,7 @@ def resume(baton: Baton, call: Call) -> Answer:
     return _with_warnings(value, "\n".join(text), found.warnings)
 
 
-def verify(baton: Baton, call: Call) -> Answer:
+def verify(baton: Baton, call: ToolCall) -> Answer:
     """Say how HEAD and the files have moved since a track's newest checkpoint."""
     stored, live = baton.verify(call.given.get("track"), words=call.given.get("words", False))
     facts: list[Json] = [{"word": w.word, "sentence": plain(w.sentence)} for w in live.drift.words]
@@ -168,7 +168,7 @@ def _moved(live: Live) -> list[str]:
     return [f"drift: {live.drift}", *(f"{w.word}: {plain(w.sentence)}" for w in live.drift.words)]
 
 
-def log(baton: Baton, call: Call) -> Answer:
+def log(baton: Baton, call: ToolCall) -> Answer:
     """Checkpoints, newest first, one a line."""
     track, everything = call.given.get("track"), call.given.get("all", False)
     if track is not None and everything:
@@ -195,7 +195,7 @@ def _meta(baton: Baton) -> tuple[Meta, tuple[str, ...]]:
         return NOTHING, (f"what is pinned cannot be told: {error.message}",)
 
 
-def show(baton: Baton, call: Call) -> Answer:
+def show(baton: Baton, call: ToolCall) -> Answer:
     """One checkpoint whole."""
     stored = baton.resolve(call.given.get("checkpoint"), call.given.get("track"))
     c = stored.checkpoint
@@ -239,7 +239,7 @@ def _quoted(rows: list[str], *origin: Stored) -> list[str]:
     return ["> " + text for row in rows for text in row.split("\n")]
 
 
-def diff(baton: Baton, call: Call) -> Answer:
+def diff(baton: Baton, call: ToolCall) -> Answer:
     """Show what git diff says between the files of two checkpoints, or of one and the work tree now."""
     import tempfile
 
@@ -267,7 +267,7 @@ def diff(baton: Baton, call: Call) -> Answer:
     )
 
 
-def revert(baton: Baton, call: Call) -> Answer:
+def revert(baton: Baton, call: ToolCall) -> Answer:
     """Take back a turn, or say what would become of each path."""
     given, dry_run = call.given, call.given.get("dry_run", False)
     order = Order(
@@ -322,7 +322,7 @@ class Tool:
     about: str
     arguments: dict[str, Any]
     result: dict[str, Any]
-    run: Callable[[Baton, Call], Answer]
+    run: Callable[[Baton, ToolCall], Answer]
     writes: bool = False
     again: bool = True
     most: int = MAX_TEXT

@@ -478,7 +478,7 @@ def late(survey: Survey, ref: str, tip: Oid | None) -> Made:
 
 def conversation(survey: Survey, ref: str, tip: Oid | None, agent: str, session: str) -> Made:
     """Rebuild a conversation: the longest that is whole, else the beginning of the longest."""
-    found: list[tuple[int, bool, Oid, bool, RawCommit, layout.Kept]] = []
+    found: list[tuple[int, bool, Oid, bool, RawCommit, layout.StoredConversation]] = []
     for oid in [*([tip] if tip is not None else []), *survey.commits]:
         try:
             kept, commit = layout.kept(survey, oid, agent, session), survey.commit(oid)

@@ -10,7 +10,7 @@ from contextlib import suppress
 from itertools import accumulate
 from stat import S_ISREG
 
-from gitbaton.agents.values import DATABASES, NAMES, Event
+from gitbaton.agents.values import DATABASES, NAMES, HookEvent
 from gitbaton.codec import Json, canonical, first_line, parse, parse_transcript
 from gitbaton.errors import BatonError, RecordError
 from gitbaton.git.repo import Repo, clear_old, has_folder, put
@@ -139,7 +139,7 @@ def asked(session: Session, prompt: str, at: int, redact: Callable[[str], str]) 
     return {**first, "asked_last": text, "asked_last_at": at} if text else {}
 
 
-def load(repo: Repo, event: Event) -> Session:
+def load(repo: Repo, event: HookEvent) -> Session:
     """Read the state of an event's session; empty where nothing readable was left."""
     return _read(_path(repo.own_dir, event.agent, event.session))
 
@@ -161,7 +161,7 @@ def last(repo: Repo, agent: Agent) -> tuple[Session, float] | None:
     return (_read(path), when) if path else None
 
 
-def at_work(repo: Repo, event: Event) -> Iterator[tuple[Event, Session, float]]:
+def at_work(repo: Repo, event: HookEvent) -> Iterator[tuple[HookEvent, Session, float]]:
     """Yield the other sessions of the same work tree with a turn that continues, or was cut short, as ``open_here`` has them:
     each said something lately, after another session recorded its turn, and no end of it was heard."""
     since = time.time() - AT_WORK
@@ -169,13 +169,13 @@ def at_work(repo: Repo, event: Event) -> Iterator[tuple[Event, Session, float]]:
     return (one for one in others if one[2] > max(since, one[1].recorded + _TICK))
 
 
-def open_here(repo: Repo) -> list[tuple[Event, Session, float]]:
+def open_here(repo: Repo) -> list[tuple[HookEvent, Session, float]]:
     """Return the sessions of a work tree with a turn of which no end was heard, that of the newest prompt first: an event that
     names each, its state, and when it said something last, in seconds since 1970."""
     return sorted((one for one in _known(repo, None) if one[1].open), key=lambda one: one[1].began_at, reverse=True)
 
 
-def unended(repo: Repo, event: Event, tip: Stored | None) -> list[tuple[Event, Session, float]]:
+def unended(repo: Repo, event: HookEvent, tip: Stored | None) -> list[tuple[HookEvent, Session, float]]:
     """Return the sessions of a work tree that did not end and may have said more than a tip knows: an event that names each,
     what it left, and when it said something last, in seconds since 1970. That of an event first, if it goes on; the newest
     first."""
@@ -184,7 +184,7 @@ def unended(repo: Repo, event: Event, tip: Stored | None) -> list[tuple[Event, S
     return [one for one in found if (goes_on or (one[0].agent, one[0].session) != own) and _may_be_new(repo, *one, tip)]
 
 
-def _may_be_new(repo: Repo, of: Event, session: Session, at: float, tip: Stored | None) -> bool:
+def _may_be_new(repo: Repo, of: HookEvent, session: Session, at: float, tip: Stored | None) -> bool:
     """Whether a session said something after a tip was taken, or after the newest record that it knows of; or took something
     back."""
     if tip is None:
@@ -195,7 +195,7 @@ def _may_be_new(repo: Repo, of: Event, session: Session, at: float, tip: Stored 
     return at > (c.observed.until if c.observed is not None and c.observed.until is not None else c.created).timestamp()
 
 
-def _known(repo: Repo, event: Event | None) -> list[tuple[Event, Session, float]]:
+def _known(repo: Repo, event: HookEvent | None) -> list[tuple[HookEvent, Session, float]]:
     """Return the sessions of a work tree that did not end, that of an event first, the others the newest first."""
     own, found = event and _path(repo.own_dir, event.agent, event.session), []
     for path, when in _left(os.path.join(repo.layout.git_dir, "baton", "sessions")):
@@ -203,7 +203,9 @@ def _known(repo: Repo, event: Event | None) -> list[tuple[Event, Session, float]
         agent, _, name = os.path.basename(path).partition("-")
         if session.ended or agent not in NAMES:
             continue
-        of = Event(agent=agent, name="", moment="other", session=session.session or name, transcript=session.transcript or None)
+        of = HookEvent(
+            agent=agent, name="", moment="other", session=session.session or name, transcript=session.transcript or None
+        )
         found.append((of, session, max(when, written(session.transcript))))
     return sorted(found, key=lambda one: (_path(repo.own_dir, one[0].agent, one[0].session) == own, one[2]), reverse=True)
 
@@ -225,7 +227,7 @@ def written(path: str) -> float:
         return 0.0
 
 
-def due(auto: str, event: Event, session: Session, now: float) -> bool:
+def due(auto: str, event: HookEvent, session: Session, now: float) -> bool:
     """Whether ``baton.auto`` wants a checkpoint at this event. Edits and requests to the model come in swarms: one in half a
     minute is enough, because the end of the turn follows."""
     least = _LEVEL.get(event.moment)
@@ -249,7 +251,7 @@ def _read(path: str) -> Session:
     return replace(Session(), **{name: item for name, item in known.items() if type(item) is _KINDS[name]})
 
 
-def note(repo: Repo, event: Event, **changes: object) -> None:
+def note(repo: Repo, event: HookEvent, **changes: object) -> None:
     """Leave what another session has found out of one: that is no sign of life of it. Raises OSError."""
     path = _path(repo.own_dir, event.agent, event.session)
     with suppress(OSError):
@@ -271,7 +273,7 @@ def follow(repo: Repo, folder: str, names: Mapping[Oid, Oid]) -> None:
                 os.utime(path, ns=(found.st_atime_ns, found.st_mtime_ns), follow_symlinks=False)
 
 
-def heard(repo: Repo, event: Event) -> float:
+def heard(repo: Repo, event: HookEvent) -> float:
     """Return the time of a session's last hook, in seconds since 1970; 0 where nothing was left."""
     return written(_path(repo.own_dir, event.agent, event.session))
 
@@ -295,7 +297,7 @@ def inside(paths: Iterable[str], root: str) -> dict[str, str]:
     return found
 
 
-def save(repo: Repo, event: Event, **changes: object) -> Session:
+def save(repo: Repo, event: HookEvent, **changes: object) -> Session:
     """Write changes of a session's state, beside what other hooks of it wrote meanwhile; return the new state. Only the user
     can read it, and those that the repository is shared with. Raises OSError."""
     before = load(repo, event)
@@ -317,12 +319,12 @@ def _write(repo: Repo, path: str, session: Session) -> None:
     put(repo, path, canonical(document), fresh=f".{os.getpid()}", mode=0o600)
 
 
-def facts_path(repo: Repo, event: Event) -> str:
+def facts_path(repo: Repo, event: HookEvent) -> str:
     """Return the file with what is known of the work of an event's session."""
     return _path(repo.own_dir, event.agent, event.session) + ".facts"
 
 
-def _unread(repo: Repo, of: Event, agent: Agent) -> bool:
+def _unread(repo: Repo, of: HookEvent, agent: Agent) -> bool:
     """Whether the records of a session are others than its checkpoint knows of, as far as that can be said without reading
     them. Those in a client's database may be."""
     if of.transcript is None:
@@ -337,7 +339,7 @@ def _unread(repo: Repo, of: Event, agent: Agent) -> bool:
         return False
 
 
-def tenth_edit(repo: Repo, event: Event) -> float:
+def tenth_edit(repo: Repo, event: HookEvent) -> float:
     """Return the time of the tenth-newest edit of an event's session, in seconds since 1970; 0 where there were fewer."""
     try:
         found: Any = parse(read_regular(facts_path(repo, event), _MAX_FACTS))

@@ -31,7 +31,7 @@ from gitbaton.values import replace, value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from gitbaton.agents.values import Event
+    from gitbaton.agents.values import HookEvent
     from gitbaton.store.sessions import Session
     from gitbaton.worktree.untracked import CaptureRules
 
@@ -188,7 +188,7 @@ def _is_of(stored: Stored, agent: Agent) -> bool:
     return by is not None and (by.name, by.session) == (agent.name, agent.session)
 
 
-def _of_state(store: Store, tip: Stored | None, of: Event, session: Session, said: float) -> _Begun:
+def _of_state(store: Store, tip: Stored | None, of: HookEvent, session: Session, said: float) -> _Begun:
     """Return the turn that a session's state tells of, up to what has ended it since it ``said`` something last."""
     agent, root = Agent(name=of.agent, session=of.session), store.repo.layout.root or "/"
     turn = sessions.turn(session)

@@ -13,7 +13,7 @@ from contextlib import suppress
 
 from gitbaton.agents.client import Client, client
 from gitbaton.agents.records import MAX_LINE, message_id, messages
-from gitbaton.agents.values import Event
+from gitbaton.agents.values import HookEvent
 from gitbaton.git.repo import clear_old, make_folder, put
 from gitbaton.model import Oid, Transcript
 from gitbaton.system.files import read_regular
@@ -105,7 +105,7 @@ def _goes_on(fd: int, agent: str, before: Transcript) -> bool:
     return _last(fd, agent, 0, before.size) == before.last
 
 
-def settle(fd: int, event: Event) -> None:
+def settle(fd: int, event: HookEvent) -> None:
     """Wait until the file holds the last words of a turn, and not for long: a client may write them after it called us. Where
     the event does not say them, the client's record of the call itself is waited for, which comes after them."""
     words = (event.said or "").strip()

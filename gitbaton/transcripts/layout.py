@@ -30,7 +30,7 @@ _MAX_CHUNKS = 10_000
 
 
 @value
-class Kept:
+class StoredConversation:
     """A stored conversation: its commit, how far it goes in the client's file, and the blobs of its chunks, which have
     ``size`` bytes. ``exact``: they are the file's own, as they were stored before there was redaction."""
 
@@ -101,7 +101,7 @@ def meta(found: Transcript, size: int, agent: str, session: str) -> bytes:
     return canonical({**said, "bytes": found.size, "lines": found.lines, "last": found.last, "kept": size})
 
 
-def kept(objects: Objects, oid: Oid, agent: str, session: str) -> Kept:
+def kept(objects: Objects, oid: Oid, agent: str, session: str) -> StoredConversation:
     """Read a stored conversation, whatever program wrote it. Raises RecordError when it is not one, or is that of another
     session."""
     commit = objects.read(oid)
@@ -114,7 +114,7 @@ def kept(objects: Objects, oid: Oid, agent: str, session: str) -> Kept:
     if len(entries) > _MAX_CHUNKS or any(e.mode != b"100644" or e.name != b"%08d" % number for number, e in enumerate(entries)):
         raise RecordError(f"commit {oid} does not hold the chunks of a conversation")
     position, size, exact = _parsed(objects, top[1].oid, agent, session)
-    return Kept(commit=oid, position=position, chunks=tuple(e.oid for e in entries), size=size, exact=exact)
+    return StoredConversation(commit=oid, position=position, chunks=tuple(e.oid for e in entries), size=size, exact=exact)
 
 
 def _tree(objects: Objects, oid: Oid, where: Oid) -> list[TreeEntry]:

@@ -17,7 +17,7 @@ from gitbaton.agents.facts import Command, End, Facts, Test
 from gitbaton.agents.records import may_tell, record_of, signs
 from gitbaton.agents.signs import Asked, Branch, Planned
 from gitbaton.agents.turns import one_line
-from gitbaton.agents.values import Event
+from gitbaton.agents.values import HookEvent
 from gitbaton.baton import Baton
 from gitbaton.codec import Json, canonical, cut, first_line, middle, parse
 from gitbaton.errors import RecordError
@@ -93,7 +93,7 @@ class Heard:
 
 def look(
     baton: Baton,
-    event: Event,
+    event: HookEvent,
     path: str,
     heard: Heard | None = None,
     seconds: float | None = None,
@@ -185,7 +185,7 @@ def _document(seen: Seen) -> dict[str, Json]:
     return {**where, "partial": seen.partial, "facts": folding.document(seen.facts)}
 
 
-def _read_on(event: Event, before: Seen, seconds: float) -> tuple[Seen, list[Sign]]:
+def _read_on(event: HookEvent, before: Seen, seconds: float) -> tuple[Seen, list[Sign]]:
     """Return the state where the records go on, and the signs that are new."""
     of = client(event.agent)
     if of is None:
@@ -283,7 +283,7 @@ def _head(fd: int, of: Client) -> Iterator[Sign]:
         yield from (sign for sign in signs(of, record) if kept and isinstance(sign, Asked))
 
 
-def _plan_of(event: Event) -> Planned | None:
+def _plan_of(event: HookEvent) -> Planned | None:
     """The plan as the client's own database has it now; None where it has none, or none was ever written there."""
     of = client(event.agent)
     query = of.plan(event.session, event.transcript, os.environ, _ROWS) if of is not None else None
@@ -335,7 +335,7 @@ def _selected(query: Query) -> list[Row]:
         return []
 
 
-def last_deed(event: Event) -> float:
+def last_deed(event: HookEvent) -> float:
     """Return when a session said or did something last, in seconds since 1970, as its file tells; 0 where it does not. What the
     user says counts for nothing."""
     of, fd = client(event.agent), opened(event.transcript)
@@ -558,11 +558,11 @@ def _milestone(before: Stored | None, old: Observed) -> datetime | None:
 def _asked(facts: Facts, told: Iterable[Prompt], since: datetime | None) -> tuple[Prompt, ...]:
     """Return what the user asked for in earlier sessions, marked so, and in this one. A prompt that a hook had heard is on
     record a moment later."""
-    prompts = {True: list[folding.Prompt](), False: list(facts.asked)}
+    prompts = {True: list[folding.KeptPrompt](), False: list(facts.asked)}
     for one in told:
         at = one.at.timestamp()
         if not any(abs(known.at - at) < _APART and _known_by(known.text) == _known_by(one.text) for known in facts.asked):
-            same = folding.Prompt(at=at, text=one.text, size=len(one.text), kind=one.kind, about=one.about)
+            same = folding.KeptPrompt(at=at, text=one.text, size=len(one.text), kind=one.kind, about=one.about)
             prompts[one.earlier].append(same)
     later = {mark: [one for one in of if since is None or one.at > since.timestamp()] for mark, of in prompts.items()}
     kept = [(one, folding.OTHERS, True) for one, _ in folding.kept(later[True])[-folding.PROMPTS :]]
@@ -570,11 +570,11 @@ def _asked(facts: Facts, told: Iterable[Prompt], since: datetime | None) -> tupl
     return tuple(_prompt(replace(one, text=middle(one.text, *size)), earlier=mark) for one, size, mark in kept)
 
 
-def _prompt(said: folding.Prompt, *, earlier: bool = False) -> Prompt:
+def _prompt(said: folding.KeptPrompt, *, earlier: bool = False) -> Prompt:
     return Prompt(text=said.text, at=moment(said.at), kind=said.kind, about=said.about, earlier=earlier)
 
 
-def _maybe(said: folding.Prompt | None) -> Prompt | None:
+def _maybe(said: folding.KeptPrompt | None) -> Prompt | None:
     return None if said is None else _prompt(said)
 
 

@@ -15,7 +15,7 @@ from gitbaton.git.objects import Objects
 from gitbaton.model import Oid, Stored, Transcript
 from gitbaton.transcripts import layout
 from gitbaton.transcripts.files import opened
-from gitbaton.transcripts.layout import Kept
+from gitbaton.transcripts.layout import StoredConversation
 from gitbaton.transcripts.storing import MARK, clean
 
 _SHORT = 10
@@ -159,7 +159,7 @@ def _stored(objects: Objects, oid: Oid, wanted: Transcript, agent: str, session:
     return data
 
 
-def _holds(kept: Kept, data: bytes, wanted: Transcript) -> bool:
+def _holds(kept: StoredConversation, data: bytes, wanted: Transcript) -> bool:
     """Whether stored lines can be the conversation up to a position. Where something in it was redacted, its bytes tell less of
     the file's, and what is said of the whole must agree."""
     if kept.exact or MARK not in data:

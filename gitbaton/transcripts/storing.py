@@ -10,7 +10,7 @@ from functools import cache
 from io import BytesIO
 from itertools import chain
 
-from gitbaton.agents.values import NAMES, Event
+from gitbaton.agents.values import NAMES, HookEvent
 from gitbaton.baton import Baton
 from gitbaton.codec import told_bytes
 from gitbaton.errors import BatonError, GitError, RecordError, ScanError, UsageError
@@ -20,7 +20,7 @@ from gitbaton.model import Agent, Oid, Told, Transcript
 from gitbaton.store.chain import Guard, append_to
 from gitbaton.transcripts import files, layout
 from gitbaton.transcripts.files import blocks, lines, measure, opened, settle
-from gitbaton.transcripts.layout import CHUNK, Kept
+from gitbaton.transcripts.layout import CHUNK, StoredConversation
 from gitbaton.values import replace, value
 
 TYPE_CHECKING = False
@@ -42,7 +42,7 @@ _AHEAD = 2  # attempts that build before the lock: to read a conversation takes 
 
 def record(
     baton: Baton,
-    event: Event,
+    event: HookEvent,
     mode: Mode,
     before: Transcript | None,
     warn: Callable[[str], None] | None = None,
@@ -121,13 +121,13 @@ class _Tip:
     """The part that is stored already: its ``whole`` chunks, to which nothing can be appended, the bytes of one that follows
     and is not full, and the digest of the part of the client's file that all this was made from."""
 
-    kept: Kept
+    kept: StoredConversation
     whole: tuple[Oid, ...]
     rest: bytes
     hashed: files.Digest
 
 
-def behind(baton: Baton, event: Event) -> bool:
+def behind(baton: Baton, event: HookEvent) -> bool:
     """Whether a stored conversation has more new content than a hook stores itself. Never raises."""
     if event.session is None or event.agent not in NAMES or (fd := opened(event.transcript)) is None:
         return False
@@ -234,7 +234,7 @@ def _extended(talk: _Talk, oid: Oid | None) -> _Tip | None:
     return _Tip(kept=kept, whole=kept.chunks[:-1], rest=last.data, hashed=hashed) if last and last.data else None
 
 
-def _proven(talk: _Talk, kept: Kept) -> files.Digest | None:
+def _proven(talk: _Talk, kept: StoredConversation) -> files.Digest | None:
     """Return the digest of the beginning of the file, where that is what is stored; None where it was rewritten.
 
     In a hurry the last block counts for all, while it is the same file: a change before it in place is found by the next call
@@ -274,7 +274,7 @@ def _file(fd: int) -> tuple[int, int]:
     return found.st_dev, found.st_ino
 
 
-def _made_of(talk: _Talk, kept: Kept) -> bool:
+def _made_of(talk: _Talk, kept: StoredConversation) -> bool:
     """Whether the first lines of the file, redacted, are what is stored."""
     known, size, count = iter(kept.chunks), 0, 0
     raw = lines(talk.fd, 0, kept.position.size)

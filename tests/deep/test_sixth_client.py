@@ -17,7 +17,7 @@ from tests.kit.places import PACKAGE
 MODULE = """
 from gitbaton.agents.client import Client, Hook
 from gitbaton.agents.records import dict_of, edited, ended, words
-from gitbaton.agents.signs import Asked, Said, Shown, Step
+from gitbaton.agents.signs import Asked, RecordStep, Said, Shown
 
 
 class Acorn(Client):
@@ -34,7 +34,7 @@ class Acorn(Client):
     mark = b'"who"'
 
     def step(self, record):
-        return Step(back=1) if record.get("who") == "undo" else Step(prompt=record.get("who") == "user")
+        return RecordStep(back=1) if record.get("who") == "undo" else RecordStep(prompt=record.get("who") == "user")
 
     def read(self, record):
         who = record.get("who")

@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from gitbaton import transcripts
-from gitbaton.agents.values import Event
+from gitbaton.agents.values import HookEvent
 from gitbaton.codec import transcript_text
 from gitbaton.model import Agent, Stored
 from tests.kit import Sandbox
@@ -146,7 +146,7 @@ def spoken_to(box: Sandbox, home: Path, step: str = "talked", track: str = "t", 
         for kind, key, above, text in said
     ]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    event = Event(agent="claude", name="Stop", moment="turn", session=SESSION, transcript=str(path))
+    event = HookEvent(agent="claude", name="Stop", moment="turn", session=SESSION, transcript=str(path))
     with box.open(door="binary") as baton:
         found = transcripts.record(baton, event, "position", None)
         assert found is not None

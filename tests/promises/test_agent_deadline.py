@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from gitbaton.agents.values import Event
+from gitbaton.agents.values import HookEvent
 from gitbaton.git.repo import discover
 from gitbaton.hooks.guard import DeadlineError
 from gitbaton.hooks.telling import tell
@@ -270,7 +270,7 @@ def test_whatever_takes_too_long_something_is_told(
         raise DeadlineError
 
     monkeypatch.setattr(f"gitbaton.hooks.{late}", over)
-    event = Event(agent="claude", name="SessionStart", moment="start", inject="full", session="next")
+    event = HookEvent(agent="claude", name="SessionStart", moment="start", inject="full", session="next")
     with closing(discover(str(box.path), door="binary")) as repo:
         text, left = tell(repo, event, None, 5.0, lambda _: None)
     assert told in text and left and ("S-manual" in text or late == "telling.load")

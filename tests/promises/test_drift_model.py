@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
 
 from gitbaton import Baton
-from gitbaton.agents.values import Event
+from gitbaton.agents.values import HookEvent
 from gitbaton.hooks import auto
 from gitbaton.hooks.git import drift_lines
 from gitbaton.store.sessions import Session
@@ -185,7 +185,7 @@ class Drifting(RuleBasedStateMachine):
             return
         before = self.box.git("rev-parse", f"refs/baton/tracks/{track}")
         with Baton(self.box.path, door="binary") as baton:
-            event = Event(agent="claude", name="Stop", moment="turn", session=track)
+            event = HookEvent(agent="claude", name="Stop", moment="turn", session=track)
             auto.take(baton, event, Session(), lambda: track, "turn ended")
         if self.box.git("rev-parse", f"refs/baton/tracks/{track}") != before:
             self.remember(track, words=False)

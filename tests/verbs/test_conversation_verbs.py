@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gitbaton.agents.claude import folder_of
-from gitbaton.agents.values import Event
+from gitbaton.agents.values import HookEvent
 from gitbaton.codec import transcript_text
 from gitbaton.errors import BatonError, NoAnswerError
 from gitbaton.model import Agent
@@ -43,7 +43,7 @@ def talk(box: Sandbox, agent: str, data: bytes | None = None, mode: Mode = "posi
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(TALK[agent] if data is None else data)
     with box.open(door="binary") as baton:
-        event = Event(agent=agent, name="Stop", moment="turn", session=OLD, transcript=str(path))
+        event = HookEvent(agent=agent, name="Stop", moment="turn", session=OLD, transcript=str(path))
         found = record(baton, event, mode, None)
         text = transcript_text(found) if found else None
         return baton.snapshot("talk", track=agent, agent=Agent(name=agent, session=OLD, transcript=text)).stored.id

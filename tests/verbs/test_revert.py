@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import pytest
 
 from gitbaton import Baton
-from gitbaton.mcpserver.tools import TOOLS, Call
+from gitbaton.mcpserver.tools import TOOLS, ToolCall
 from tests.kit import Sandbox
 from tests.kit.agents import Client
 from tests.kit.state import actions, assert_same, files_of, index_of, snap, state_of
@@ -335,7 +335,7 @@ def test_an_mcp_client_takes_a_turn_back(turns: Turns, repo: Sandbox) -> None:
     for dry_run in (True, False):
         with Baton(repo.path, door="binary") as baton:
             given = tool.check({"dry_run": dry_run, "paths": ["a.txt"]})
-            answer = tool.run(baton, Call(given=given, place=str(repo.path)))
+            answer = tool.run(baton, ToolCall(given=given, place=str(repo.path)))
         assert answer.text.startswith("would write 'a.txt'\nwould be done: " if dry_run else "write 'a.txt'\ndone: ")
         assert texts(repo) == {"a.txt": "A\n" if dry_run else "one\n", "new": "new\n"}
 

@@ -13,7 +13,7 @@ from typing import cast
 import pytest
 
 from gitbaton import model
-from gitbaton.agents.values import Event
+from gitbaton.agents.values import HookEvent
 from gitbaton.baton import Baton, Request
 from gitbaton.cli.columns import width
 from gitbaton.hooks.auto import carry
@@ -81,7 +81,7 @@ def house(repo: Sandbox, tmp_path: Path) -> Sandbox:
     repo.write("new.txt", "x\n")
     with repo.open(door="binary") as baton:
         for name, ended, moment in (("claude", False, at(minutes=2)), ("codex", True, at(minutes=50))):
-            event = Event(agent=name, name="Stop", moment="turn", session=f"s-{name}")
+            event = HookEvent(agent=name, name="Stop", moment="turn", session=f"s-{name}")
             sessions.save(baton.repo, event, ended=ended, open=not ended, task="t")
             path = sessions.facts_path(baton.repo, event).removesuffix(".facts")
             os.utime(path, (moment.timestamp(), moment.timestamp()))

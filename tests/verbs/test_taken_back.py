@@ -43,7 +43,7 @@ def step(repo: Sandbox, *, back: str = "", next_cmd: str = "", drift: str = "non
     section = (repo.path / "runtime/checkpoints/LATEST.md").read_text().split("## CURRENT")[1].split("\n## ")[0]
     assert f"    step={name}\n" in section and ("    restored=" in section) == bool(back)
     with Baton(repo.path) as baton:
-        answer = tools.resume(baton, tools.Call(given={"live": True}, place=str(repo.path)))
+        answer = tools.resume(baton, tools.ToolCall(given={"live": True}, place=str(repo.path)))
     document: Any = answer.document["checkpoint"]
     assert document.get("restored", "") == back and f"step={name}" in answer.text
     assert repo.baton("verify", "--quiet").code == 0 or "head" in drift or "branch" in drift

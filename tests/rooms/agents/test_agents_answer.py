@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gitbaton.agents.client import answer, read
-from gitbaton.agents.values import NAMES, Event
+from gitbaton.agents.values import NAMES, HookEvent
 from tests.kit.payloads import captured
 from tests.kit.tables import each
 
@@ -73,7 +73,7 @@ def codex_schema(name: str) -> dict[str, Any]:
     return {"type": "object", "additionalProperties": False, "properties": {**UNIVERSAL, **more}}
 
 
-def event(agent: str, name: str, data: bytes = b"") -> Event:
+def event(agent: str, name: str, data: bytes = b"") -> HookEvent:
     """The event of that name, as the client's hook gets it."""
     found = read(agent, name, data, {})
     assert found is not None
@@ -111,9 +111,9 @@ def test_captured_sessions(agent: str) -> None:
 
 
 def test_an_event_that_claims_too_much_is_not_believed() -> None:
-    assert answer(Event(agent="claude", name="PreCompact", moment="start", inject="full"), TEXT) == b""
-    assert answer(Event(agent="codex", name="Nope", moment="start", inject="full"), TEXT) == b""
-    assert answer(Event(agent="nobody", name="SessionStart", moment="start", inject="full"), TEXT) == b""
+    assert answer(HookEvent(agent="claude", name="PreCompact", moment="start", inject="full"), TEXT) == b""
+    assert answer(HookEvent(agent="codex", name="Nope", moment="start", inject="full"), TEXT) == b""
+    assert answer(HookEvent(agent="nobody", name="SessionStart", moment="start", inject="full"), TEXT) == b""
 
 
 def test_half_a_surrogate_pair_becomes_a_replacement_character() -> None:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gitbaton.agents.client import read
-from gitbaton.agents.values import NAMES, Event, Inject, Moment
+from gitbaton.agents.values import NAMES, HookEvent, Inject, Moment
 from gitbaton.values import replace
 from tests.kit.payloads import captured, opencode_events
 from tests.kit.tables import each
@@ -48,62 +48,62 @@ MOMENTS = (
 INJECTS = ("no", "full", "short", "flagged", "nudge")
 
 HELLO = ("/home/dev/project/hello.txt",)
-EXPECTED: dict[str, list[Event]] = {
+EXPECTED: dict[str, list[HookEvent]] = {
     "claude": [
-        Event(**CLAUDE, name="SessionStart", moment="start", inject="full", source="startup"),
-        Event(**CLAUDE, name="UserPromptSubmit", moment="prompt", inject="nudge", prompt=ASKED),
-        Event(**CLAUDE, name="PreToolUse", moment="other"),
-        Event(**CLAUDE, name="PostToolUse", moment="edit", edited=HELLO),
-        Event(**CLAUDE, name="PostToolBatch", moment="edit"),
-        Event(**CLAUDE, name="PreToolUse", moment="command", command=LOOK),
-        Event(**CLAUDE, name="PostToolUse", moment="edit"),
-        Event(**CLAUDE, name="Stop", moment="turn", said="STUB: I wrote hello.txt.", running=()),
-        Event(**CLAUDE, name="PreCompact", moment="compact"),
-        Event(**{**CLAUDE, "transcript": CHILDS}, name="SubagentStop", moment="child-end", child=True),
-        Event(**CLAUDE, name="SessionStart", moment="start", inject="full", source="compact"),
-        Event(**CLAUDE, name="PostCompact", moment="compacted"),
-        Event(**CLAUDE, name="SessionEnd", moment="end"),
+        HookEvent(**CLAUDE, name="SessionStart", moment="start", inject="full", source="startup"),
+        HookEvent(**CLAUDE, name="UserPromptSubmit", moment="prompt", inject="nudge", prompt=ASKED),
+        HookEvent(**CLAUDE, name="PreToolUse", moment="other"),
+        HookEvent(**CLAUDE, name="PostToolUse", moment="edit", edited=HELLO),
+        HookEvent(**CLAUDE, name="PostToolBatch", moment="edit"),
+        HookEvent(**CLAUDE, name="PreToolUse", moment="command", command=LOOK),
+        HookEvent(**CLAUDE, name="PostToolUse", moment="edit"),
+        HookEvent(**CLAUDE, name="Stop", moment="turn", said="STUB: I wrote hello.txt.", running=()),
+        HookEvent(**CLAUDE, name="PreCompact", moment="compact"),
+        HookEvent(**{**CLAUDE, "transcript": CHILDS}, name="SubagentStop", moment="child-end", child=True),
+        HookEvent(**CLAUDE, name="SessionStart", moment="start", inject="full", source="compact"),
+        HookEvent(**CLAUDE, name="PostCompact", moment="compacted"),
+        HookEvent(**CLAUDE, name="SessionEnd", moment="end"),
     ],
     "codex": [
-        Event(**CODEX, name="SessionStart", moment="start", inject="full", source="startup"),
-        Event(**CODEX, name="UserPromptSubmit", moment="prompt", inject="nudge", prompt=ASKED),
-        Event(**CODEX, name="PreToolUse", moment="command", command=PRINT),
-        Event(**CODEX, name="PostToolUse", moment="edit"),
-        Event(**CODEX, name="PreCompact", moment="compact"),
-        Event(**CODEX, name="PostCompact", moment="compacted"),
-        Event(**CODEX, name="SessionStart", moment="start", inject="full", source="compact"),
-        Event(**CODEX, name="Stop", moment="turn", said="STUB: done after auto compaction."),
-        Event(**CODEX, name="SessionEnd", moment="end"),
-        Event(**CODEX, name="SessionStart", moment="start", inject="full", source="resume"),
+        HookEvent(**CODEX, name="SessionStart", moment="start", inject="full", source="startup"),
+        HookEvent(**CODEX, name="UserPromptSubmit", moment="prompt", inject="nudge", prompt=ASKED),
+        HookEvent(**CODEX, name="PreToolUse", moment="command", command=PRINT),
+        HookEvent(**CODEX, name="PostToolUse", moment="edit"),
+        HookEvent(**CODEX, name="PreCompact", moment="compact"),
+        HookEvent(**CODEX, name="PostCompact", moment="compacted"),
+        HookEvent(**CODEX, name="SessionStart", moment="start", inject="full", source="compact"),
+        HookEvent(**CODEX, name="Stop", moment="turn", said="STUB: done after auto compaction."),
+        HookEvent(**CODEX, name="SessionEnd", moment="end"),
+        HookEvent(**CODEX, name="SessionStart", moment="start", inject="full", source="resume"),
     ],
     "gemini": [
-        Event(**GEMINI, name="SessionStart", moment="start", inject="full", source="startup"),
-        Event(**GEMINI, name="BeforeAgent", moment="prompt", inject="short", prompt=ASKED),
-        Event(**GEMINI, name="PreCompress", moment="request"),
-        Event(**GEMINI, name="BeforeTool", moment="other"),
-        Event(**GEMINI, name="AfterTool", moment="edit", edited=HELLO),
-        Event(**GEMINI, name="BeforeTool", moment="command", command=LOOK),
-        Event(**GEMINI, name="AfterTool", moment="edit"),
-        Event(**GEMINI, name="AfterAgent", moment="turn", prompt=ASKED, said="STUB: I wrote hello.txt."),
-        Event(**GEMINI, name="SessionEnd", moment="end"),
-        Event(**GEMINI, name="SessionStart", moment="start", inject="full", source="resume"),
+        HookEvent(**GEMINI, name="SessionStart", moment="start", inject="full", source="startup"),
+        HookEvent(**GEMINI, name="BeforeAgent", moment="prompt", inject="short", prompt=ASKED),
+        HookEvent(**GEMINI, name="PreCompress", moment="request"),
+        HookEvent(**GEMINI, name="BeforeTool", moment="other"),
+        HookEvent(**GEMINI, name="AfterTool", moment="edit", edited=HELLO),
+        HookEvent(**GEMINI, name="BeforeTool", moment="command", command=LOOK),
+        HookEvent(**GEMINI, name="AfterTool", moment="edit"),
+        HookEvent(**GEMINI, name="AfterAgent", moment="turn", prompt=ASKED, said="STUB: I wrote hello.txt."),
+        HookEvent(**GEMINI, name="SessionEnd", moment="end"),
+        HookEvent(**GEMINI, name="SessionStart", moment="start", inject="full", source="resume"),
     ],
     "copilot": [
-        Event(**COPILOT, name="sessionStart", moment="start", inject="full", source="new"),
-        Event(**COPILOT, name="userPromptSubmitted", moment="prompt", inject="flagged", prompt=ASKED),
-        Event(**COPILOT, name="preToolUse", moment="other"),
-        Event(**COPILOT, name="postToolUse", moment="edit", inject="flagged", edited=HELLO),
-        Event(**COPILOT, name="preToolUse", moment="command", command="cat hello.txt"),
-        Event(**COPILOT, name="postToolUse", moment="edit", inject="flagged"),
-        Event(**COPILOT, name="preCompact", moment="compact", transcript=COPILOT_FILE),
-        Event(**COPILOT, name="agentStop", moment="turn", transcript=COPILOT_FILE),
-        Event(**COPILOT, name="sessionEnd", moment="end"),
-        Event(**COPILOT, name="sessionStart", moment="start", inject="full", source="resume"),
+        HookEvent(**COPILOT, name="sessionStart", moment="start", inject="full", source="new"),
+        HookEvent(**COPILOT, name="userPromptSubmitted", moment="prompt", inject="flagged", prompt=ASKED),
+        HookEvent(**COPILOT, name="preToolUse", moment="other"),
+        HookEvent(**COPILOT, name="postToolUse", moment="edit", inject="flagged", edited=HELLO),
+        HookEvent(**COPILOT, name="preToolUse", moment="command", command="cat hello.txt"),
+        HookEvent(**COPILOT, name="postToolUse", moment="edit", inject="flagged"),
+        HookEvent(**COPILOT, name="preCompact", moment="compact", transcript=COPILOT_FILE),
+        HookEvent(**COPILOT, name="agentStop", moment="turn", transcript=COPILOT_FILE),
+        HookEvent(**COPILOT, name="sessionEnd", moment="end"),
+        HookEvent(**COPILOT, name="sessionStart", moment="start", inject="full", source="resume"),
     ],
 }
 
 
-def told(agent: str, event: str, payload: object, **env: str) -> Event:
+def told(agent: str, event: str, payload: object, **env: str) -> HookEvent:
     """The event of a payload that is not silent."""
     found = read(agent, event, payload if isinstance(payload, bytes) else json.dumps(payload).encode(), env)
     assert found is not None
@@ -126,7 +126,7 @@ def test_opencode_through_our_plugin() -> None:
     seen = opencode_events()
     session, folder = seen["session.compacting"]["i"]["sessionID"], seen["plugin.init"]["directory"]
     payload = {"sessionID": session, "directory": folder}
-    base = Event(agent="opencode", name="context", moment="start", session="ses_e0633f7d4ffebXcTStR9tvuGWa", cwd=DIR)
+    base = HookEvent(agent="opencode", name="context", moment="start", session="ses_e0633f7d4ffebXcTStR9tvuGWa", cwd=DIR)
     assert told("opencode", "context", payload) == replace(base, inject="full")
     assert told("opencode", "compacting", payload) == replace(base, name="compacting", moment="compact", inject="full")
     said = replace(base, name="prompt", moment="prompt", prompt="do it", child=True)
@@ -158,7 +158,7 @@ def test_cursor_as_documented() -> None:
         "transcript_path": "/home/dev/t.jsonl",
         "cwd": "/not/this",
     }
-    base = Event(agent="cursor", name="", moment="other", session="c-1", cwd=DIR, transcript="/home/dev/t.jsonl")
+    base = HookEvent(agent="cursor", name="", moment="other", session="c-1", cwd=DIR, transcript="/home/dev/t.jsonl")
     table: tuple[tuple[str, Moment, Inject], ...] = (
         ("sessionStart", "start", "full"),
         ("beforeSubmitPrompt", "prompt", "no"),
@@ -191,7 +191,9 @@ def test_cursor_as_documented() -> None:
 )
 def test_copilot_in_the_other_spelling(name: str, moment: Moment, inject: Inject) -> None:
     payload = {"hook_event_name": name, "session_id": "s", "cwd": "/w", "transcript_path": "/t", "prompt": "p"}
-    event = Event(agent="copilot", name=name, moment=moment, inject=inject, session="s", cwd="/w", transcript="/t", prompt="p")
+    event = HookEvent(
+        agent="copilot", name=name, moment=moment, inject=inject, session="s", cwd="/w", transcript="/t", prompt="p"
+    )
     assert told("copilot", name, payload) == event
 
 
@@ -230,7 +232,7 @@ def test_an_unknown_agent_is_silent(agent: str) -> None:
 @each("word", ["", "sessionstart", "SESSIONSTART", "SessionStart ", "sessionStart", "Nope", "\udcff", "__len__"])
 def test_an_unknown_event_is_read_and_means_nothing(word: str) -> None:
     event = told("claude", word, captured("claude")[0].payload)
-    assert event == Event(**CLAUDE, name=word, moment="other")
+    assert event == HookEvent(**CLAUDE, name=word, moment="other")
 
 
 HOME_OF = {
@@ -272,7 +274,7 @@ BROKEN = {
 def test_of_a_broken_payload_word_and_environment_count(agent: str, broken: str) -> None:
     name = START.get(agent, "SessionStart")
     home = HOME_OF.get(agent)
-    bare = Event(agent=agent, name=name, moment="start", inject="full")
+    bare = HookEvent(agent=agent, name=name, moment="start", inject="full")
     assert told(agent, name, BROKEN[broken]) == bare
     assert told(agent, name, BROKEN[broken], **({home: "/env"} if home else {})) == replace(bare, cwd="/env" if home else None)
     assert told(agent, name, BROKEN[broken], **({home: "env"} if home else {})) == bare
@@ -321,7 +323,7 @@ def test_of_a_large_payload_the_head_counts() -> None:
         b"{,",
         b'{"cwd":"/w',
     ):
-        assert told("claude", "Stop", odd + pad) == Event(agent="claude", name="Stop", moment="turn"), odd[:20]
+        assert told("claude", "Stop", odd + pad) == HookEvent(agent="claude", name="Stop", moment="turn"), odd[:20]
     far = b'{"a":"' + b"x" * (70 << 10) + b'","cwd":"/w","b":"'
     assert told("claude", "Stop", far + pad).cwd is None
     assert told("claude", "Stop", far + b'"}').cwd == "/w"
@@ -388,7 +390,7 @@ ENVS = st.dictionaries(
 )
 
 
-def check_event(event: Event | None, agent: str, name: str) -> None:
+def check_event(event: HookEvent | None, agent: str, name: str) -> None:
     """Every promise that an event makes to the hooks."""
     if event is None:
         assert agent == "claude"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gitbaton.agents import records as reading
 from gitbaton.agents.client import Client, client
-from gitbaton.agents.signs import Asked, Branch, Ended, Ran, Said, Step
+from gitbaton.agents.signs import Asked, Branch, CommandRun, Ended, RecordStep, Said
 from tests.kit.tables import each
 from tests.kit.tiers import model
 
@@ -81,9 +81,13 @@ def told(of: Client, records: list[dict[str, Any]]) -> list[str]:
     sifted = of.sift(records)
     kept = Branch([of.step(record) for record in sifted], above=False).kept
     signs = [sign for record, on in zip(sifted, kept, strict=True) if on for sign in reading.signs(of, record)]
-    texts = [sign.command if isinstance(sign, Ran) else sign.text for sign in signs if isinstance(sign, (Asked, Said, Ran))]
+    texts = [
+        sign.command if isinstance(sign, CommandRun) else sign.text
+        for sign in signs
+        if isinstance(sign, (Asked, Said, CommandRun))
+    ]
     ended = [sign.key for sign in signs if isinstance(sign, Ended)]
-    assert ended == [sign.key for sign in signs if isinstance(sign, Ran)], "each call has its end"
+    assert ended == [sign.key for sign in signs if isinstance(sign, CommandRun)], "each call has its end"
     return texts
 
 
@@ -128,23 +132,36 @@ def test_what_codexs_user_rolled_back_is_off_the_branch(story: list[str | int]) 
     [
         ([], []),
         ([None, None], [True, True]),
-        ([Step(key="a", after="", prompt=True), Step(key="b", after="", prompt=True)], [True, True]),
+        ([RecordStep(key="a", after="", prompt=True), RecordStep(key="b", after="", prompt=True)], [True, True]),
         (
-            [Step(key="a", after="", prompt=True), Step(key="b", after="a"), Step(key="c", after="", prompt=True)],
+            [
+                RecordStep(key="a", after="", prompt=True),
+                RecordStep(key="b", after="a"),
+                RecordStep(key="c", after="", prompt=True),
+            ],
             [False, False, True],
         ),
-        ([Step(key="a", after="zz", prompt=True), Step(key="b", after="a")], [True, True]),
-        ([Step(back=3), Step(prompt=True)], [False, True]),
-        ([Step(), Step(prompt=True), Step(), Step(back=3), Step()], [True, False, False, False, True]),
-        ([Step(prompt=True), Step(back=1)], [False, False]),
-        ([Step(key="a"), Step(to="zz"), Step(key="b")], [False, False, True]),
+        ([RecordStep(key="a", after="zz", prompt=True), RecordStep(key="b", after="a")], [True, True]),
+        ([RecordStep(back=3), RecordStep(prompt=True)], [False, True]),
         (
-            [Step(key="a", prompt=True), Step(key="b"), Step(key="b"), Step(to="b"), Step(key="c")],
+            [RecordStep(), RecordStep(prompt=True), RecordStep(), RecordStep(back=3), RecordStep()],
+            [True, False, False, False, True],
+        ),
+        ([RecordStep(prompt=True), RecordStep(back=1)], [False, False]),
+        ([RecordStep(key="a"), RecordStep(to="zz"), RecordStep(key="b")], [False, False, True]),
+        (
+            [
+                RecordStep(key="a", prompt=True),
+                RecordStep(key="b"),
+                RecordStep(key="b"),
+                RecordStep(to="b"),
+                RecordStep(key="c"),
+            ],
             [True, False, False, False, True],
         ),
     ],
 )
-def test_odd_ends_of_a_branch(steps: list[Step | None], kept: list[bool]) -> None:
+def test_odd_ends_of_a_branch(steps: list[RecordStep | None], kept: list[bool]) -> None:
     assert Branch(steps, above=False).kept == kept
 
 
@@ -152,16 +169,16 @@ def test_odd_ends_of_a_branch(steps: list[Step | None], kept: list[bool]) -> Non
     "steps, goes_on, key",
     [
         ([], True, ""),
-        ([Step(), Step(prompt=True)], True, ""),
-        ([Step(prompt=True), Step(back=1), Step()], True, ""),
-        ([Step(prompt=True), Step(back=2), Step()], False, ""),
-        ([Step(to="zz"), Step()], False, ""),
-        ([Step(key="a", after="zz", prompt=True)], False, "zz"),
-        ([Step(key="p", after="yy", aside=True), Step(key="a", after="zz")], False, "zz"),
-        ([Step(key="a", after="zz"), Step(key="b", after="", prompt=True)], False, ""),
-        ([Step(key="s", after="zz", aside=True), Step(key="a", after="s")], False, "zz"),
+        ([RecordStep(), RecordStep(prompt=True)], True, ""),
+        ([RecordStep(prompt=True), RecordStep(back=1), RecordStep()], True, ""),
+        ([RecordStep(prompt=True), RecordStep(back=2), RecordStep()], False, ""),
+        ([RecordStep(to="zz"), RecordStep()], False, ""),
+        ([RecordStep(key="a", after="zz", prompt=True)], False, "zz"),
+        ([RecordStep(key="p", after="yy", aside=True), RecordStep(key="a", after="zz")], False, "zz"),
+        ([RecordStep(key="a", after="zz"), RecordStep(key="b", after="", prompt=True)], False, ""),
+        ([RecordStep(key="s", after="zz", aside=True), RecordStep(key="a", after="s")], False, "zz"),
     ],
 )
-def test_whether_a_branch_goes_on_from_what_was_read(steps: list[Step], goes_on: bool, key: str) -> None:
+def test_whether_a_branch_goes_on_from_what_was_read(steps: list[RecordStep], goes_on: bool, key: str) -> None:
     found = Branch(steps, above=True)
     assert (found.goes_on, found.from_key) == (goes_on, key)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from gitbaton.agents import records as reading
 from gitbaton.agents.client import client, read
-from gitbaton.agents.signs import Asked, Branch, Called, Edited, Ended, Looked, Planned, Ran, Said
+from gitbaton.agents.signs import Asked, Branch, Called, CommandRun, Edited, Ended, Looked, Planned, Said
 from tests.kit.tables import each
 
 if TYPE_CHECKING:
@@ -42,7 +42,9 @@ def shown(*signs: Sign) -> list[str]:
                 lines.append(" | ".join(part for part in (kind or "asked", about, text) if part))
             case Planned(title=title, items=items):
                 lines.append(f"plan {title}: " + ", ".join(f"{item.text} {item.state}" for item in items))
-            case Ran(command=text) | Called(text=text) | Said(text=text):
+            case CommandRun(command=text):
+                lines.append(f"ran {text}")
+            case Called(text=text) | Said(text=text):
                 lines.append(f"{type(sign).__name__.lower()} {text}")
             case Edited(path=path) | Looked(path=path):
                 lines.append(f"{type(sign).__name__.lower()} {path}")

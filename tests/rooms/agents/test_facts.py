@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from gitbaton.agents import facts as folding
 from gitbaton.agents.facts import End, Facts, document, fold, read
 from gitbaton.agents.records import approved, changed
-from gitbaton.agents.signs import Asked, Called, Edited, Ended, Item, Looked, Planned, Ran, Said
+from gitbaton.agents.signs import Asked, Called, CommandRun, Edited, Ended, Item, Looked, Planned, Said
 from gitbaton.agents.testing import mends
 from gitbaton.agents.turns import alike, idle, program, tidy
 from gitbaton.codec import first_line
@@ -41,7 +41,7 @@ class Session:
 
     def run(self, command: str, status: int | None = 0, output: str = "") -> None:
         key = f"k{self.tick()}"
-        self.signs.append(Ran(at=self.at, key=key, command=command))
+        self.signs.append(CommandRun(at=self.at, key=key, command=command))
         self.signs.append(Ended(at=self.tick(), key=key, status=status, output=output))
 
     def edit(self, path: str, status: int | None = 0, output: str = "") -> None:
@@ -98,7 +98,7 @@ def test_actions_of_the_like_are_one() -> None:
     s.run("cat a.py\ncat b.py")
     assert deeds(s.look()) == ["3x gh api ...: 0", "1x gh api repos/a/b/pulls/9: 1", "2x a.py: 0", "1x cat a.py; cat b.py: 0"]
     s.edit("a.py")
-    s.signs.append(Ran(at=s.tick(), key="open", command="make all"))
+    s.signs.append(CommandRun(at=s.tick(), key="open", command="make all"))
     assert deeds(s.look())[-2:] == ["1x a.py: 0", "1x make all: -"]
     s.signs.append(Ended(at=s.tick(), key="open", status=2, output="x"))
     assert deeds(s.look())[-1] == "1x make all: 2", "a call that ends after the look in which it began"
@@ -373,7 +373,7 @@ def test_a_call_that_was_not_made_is_no_deed() -> None:
     s.edit("a.py", None, "String to replace not found")
     s.edit("a.py", 1, "permission denied")
     for key, sign in (
-        ("r", Ran(at=s.tick(), key="r", command="pytest -q")),
+        ("r", CommandRun(at=s.tick(), key="r", command="pytest -q")),
         ("c", Called(at=s.tick(), key="c", text="Explore: where is it")),
         ("e", Edited(at=s.tick(), key="e", path="c.py")),
     ):
@@ -437,7 +437,7 @@ def test_what_runs_in_the_background_until_its_end_or_a_list_without_it() -> Non
     s = Session()
     s.ask("one")
     for key, command in (("a", "npm start"), ("b", "make watch"), ("c", f"TOKEN={KEY} serve")):
-        s.signs += [Ran(at=s.tick(), key=key, command=command), Ended(at=s.at, key=key, status=None, running=True)]
+        s.signs += [CommandRun(at=s.tick(), key=key, command=command), Ended(at=s.at, key=key, status=None, running=True)]
 
     def hide(text: str) -> str:
         return text.replace(KEY, "[redacted]")
@@ -494,7 +494,7 @@ SIGNS = st.one_of(
         Asked, at=TIMES, text=TEXTS, kind=st.sampled_from(["", "answer", "refused", "approved", "rejected"]), about=TEXTS
     ),
     st.builds(Said, at=TIMES, text=TEXTS),
-    st.builds(Ran, at=TIMES, key=KEYS, command=TEXTS),
+    st.builds(CommandRun, at=TIMES, key=KEYS, command=TEXTS),
     st.builds(Edited, at=TIMES, key=KEYS, path=TEXTS),
     st.builds(Called, at=TIMES, key=KEYS, text=TEXTS),
     st.builds(Looked, at=TIMES, path=TEXTS),

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from gitbaton.agents import records
 from gitbaton.agents.client import client
-from gitbaton.agents.signs import Asked, Edited, Ended, Planned, Ran, Said
+from gitbaton.agents.signs import Asked, CommandRun, Edited, Ended, Planned, Said
 from gitbaton.hooks.guard import deadline
 from tests.kit.places import DATA
 from tests.kit.tables import each
@@ -84,7 +84,7 @@ def told(agent: str, *records: dict[str, Any]) -> list[str]:
             case Planned(items=items, whole=whole):
                 shown = [f"{item.key}={item.text.removeprefix('PLAN-')[:1]}:{item.state}" for item in items]
                 lines.append(" ".join(("plan" if whole else "change", *shown)))
-            case Ran(key=key, command=command):
+            case CommandRun(key=key, command=command):
                 lines.append(f"{keys.setdefault(key, len(keys) + 1)} ran {command}")
             case Edited(key=key, path=path):
                 lines.append(f"{keys.setdefault(key, len(keys) + 1)} edited {path}")
@@ -164,7 +164,7 @@ def test_a_plan_in_the_end(agent: str, name: str) -> None:
 )
 def test_what_commands_printed_is_kept_without_the_clients_own_lines(agent: str, name: str) -> None:
     found = [sign for record in recorded(agent, name) for sign in signs(agent, record)]
-    commands = {sign.key for sign in found if isinstance(sign, Ran) and sign.command != "mkdir -p '/repo/src'"}
+    commands = {sign.key for sign in found if isinstance(sign, CommandRun) and sign.command != "mkdir -p '/repo/src'"}
     outputs = [sign.output.rstrip("\n") for sign in found if isinstance(sign, Ended) and sign.key in commands]
     assert outputs == ["", PYTEST_FAILED, PYTEST_PASSED]
 
@@ -522,7 +522,7 @@ def shell(output: str, shown: object = None, status: object = "success") -> dict
 )
 def test_how_commands_of_gemini_end(record: dict[str, Any], status: int | None, output: str) -> None:
     begun, ended = signs("gemini", record)
-    assert begun == Ran(at=TIME, key="k", command="ls")
+    assert begun == CommandRun(at=TIME, key="k", command="ls")
     assert ended == Ended(at=TIME + 1, key="k", status=status, output=output)
 
 
@@ -695,7 +695,7 @@ def test_a_command_of_opencode_that_was_not_allowed_is_refused() -> None:
 
 def test_times_of_opencode_are_those_of_the_call() -> None:
     found = list(signs("opencode", tool("bash", metadata={"exit": 0}, command="ls")))
-    assert found == [Ran(at=2.0, key="k", command="ls"), Ended(at=3.0, key="k", status=0, output="")]
+    assert found == [CommandRun(at=2.0, key="k", command="ls"), Ended(at=3.0, key="k", status=0, output="")]
 
 
 TIMELESS: list[object] = [None, True, -1, 10**400, float("inf"), float("nan"), [], {}, "", "yesterday", "1795355233716"]
@@ -801,7 +801,7 @@ def nodes(found: Any) -> list[tuple[Any, Any]]:
 @model(examples(2000, 60))
 @given(agent=st.sampled_from(AGENTS), record=st.dictionaries(st.text(max_size=4), JUNK, max_size=4))
 def test_no_record_is_an_error(agent: str, record: dict[str, Any]) -> None:
-    assert all(isinstance(sign, (Asked, Edited, Ended, Planned, Ran, Said)) for sign in signs(agent, record))
+    assert all(isinstance(sign, (Asked, Edited, Ended, Planned, CommandRun, Said)) for sign in signs(agent, record))
     found = todos(agent, [record, {"content": record}])
     assert found is None or all(isinstance(item.text, str) for item in found.items)
 

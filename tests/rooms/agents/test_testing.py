@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from gitbaton.agents import testcommands, testoutput
 from gitbaton.agents.testcommands import MAX_COMMAND
-from gitbaton.agents.testing import Verdict, mends, outcomes
+from gitbaton.agents.testing import CheckVerdict, mends, outcomes
 from gitbaton.agents.testoutput import MAX_NAME, MAX_NAMES
 from tests.kit.tables import each
 from tests.kit.tiers import examples, model
 
 
-def verdict(command: str, status: int | None, output: str, own: tuple[str, ...] = ()) -> Verdict | None:
+def verdict(command: str, status: int | None, output: str, own: tuple[str, ...] = ()) -> CheckVerdict | None:
     """How the last test in a command line ended; None where the shell would run no test."""
     return next((one for one in reversed(outcomes(command, status, output, own)) if one.kind == "test"), None)
 
@@ -1227,7 +1227,7 @@ def test_no_text_is_too_odd(command: str, status: int | None, output: str, mine:
     for text in (command, f"pytest {command}", f"{command} pytest"):
         found = verdict(text, status, output, (mine,))
         if found is not None:
-            assert isinstance(found, Verdict)
+            assert isinstance(found, CheckVerdict)
             assert len(found.command) <= MAX_COMMAND
             assert found.command.isprintable()
             assert found.result in ("passed", "failed", "unknown")

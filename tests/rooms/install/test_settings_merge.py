@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from gitbaton.agents.client import Client
 from gitbaton.agents.settings import Document, MalformedError, undone
-from gitbaton.install.levels import CLIENTS, Found, Hooks, Merged, entries
+from gitbaton.install.levels import CLIENTS, FoundEntries, Hooks, Merged, entries
 from tests.kit.tables import each
 
 BY_NAME = {client.name: client for client in CLIENTS}
@@ -89,7 +89,7 @@ def strip(text: str, client: Client, made: Collection[str] | None = None) -> Mer
     return Hooks(client, None).take(text, made)
 
 
-def found(text: str, client: Client) -> Found:
+def found(text: str, client: Client) -> FoundEntries:
     return Hooks(client, None).find(text)
 
 

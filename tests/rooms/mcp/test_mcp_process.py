@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from gitbaton.baton import Baton
-from gitbaton.mcpserver.tools import TOOLS, Call
+from gitbaton.mcpserver.tools import TOOLS, ToolCall
 from gitbaton.model import Stored
 from gitbaton.values import replace
 from tests.kit import Sandbox
@@ -164,7 +164,7 @@ def test_what_is_foreign_is_marked_and_quoted(repo: Sandbox, name: str) -> None:
     repo.write("a.txt", "changed\n")
     tool = next(t for t in TOOLS if t.name == name)
     with Fetched(repo.path, door="binary") as baton:
-        answer = tool.run(baton, Call(given=tool.check({"track": "t"}), place=str(repo.path)))
+        answer = tool.run(baton, ToolCall(given=tool.check({"track": "t"}), place=str(repo.path)))
     head, mark, *rows = answer.text.split("\n")
     assert head.startswith("checkpoint ") and mark.startswith("this checkpoint is foreign: ")
     free = [row for row in rows if not row.startswith("> ")]
@@ -186,7 +186,7 @@ def test_a_tool_that_only_reads_changes_nothing(repo: Sandbox, name: str) -> Non
     given = {"track": "t", **({"step": "s"} if name == "snapshot" else {})}
     for _ in range(2):
         with Baton(repo.path, door="binary") as baton:
-            tool.run(baton, Call(given=tool.check(given), place=str(repo.path)))
+            tool.run(baton, ToolCall(given=tool.check(given), place=str(repo.path)))
         if not tool.writes or name == "resume":
             assert _everything(repo) == before
     assert tool.writes or _everything(repo) == before

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gitbaton.agents.values import Event
+from gitbaton.agents.values import HookEvent
 from gitbaton.codec import parse_transcript, transcript_text
 from gitbaton.model import Transcript
 from gitbaton.transcripts import CHUNK, Mode, chunks, record
@@ -22,9 +22,9 @@ SESSION = "e8b31b82-3a88-40ec-b500-13cf0a0662a6"
 REF = f"refs/baton/transcripts/claude/{SESSION}"
 
 
-def event(path: Path | str | None, agent: str = "claude", session: str | None = SESSION) -> Event:
+def event(path: Path | str | None, agent: str = "claude", session: str | None = SESSION) -> HookEvent:
     name = None if path is None else str(path)
-    return Event(agent=agent, name="Stop", moment="turn", session=session, transcript=name)
+    return HookEvent(agent=agent, name="Stop", moment="turn", session=session, transcript=name)
 
 
 def line(number: int, size: int = 0) -> bytes:

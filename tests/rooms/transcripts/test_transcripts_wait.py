@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gitbaton.agents.records import MAX_LINE
-from gitbaton.agents.values import Event, Moment
+from gitbaton.agents.values import HookEvent, Moment
 from gitbaton.model import Transcript
 from gitbaton.transcripts import Mode, files, record
 from gitbaton.values import replace
@@ -57,11 +57,11 @@ def append(path: Path, data: bytes) -> None:
         file.write(data)
 
 
-def stop(path: Path, words: str | None = WORDS, agent: str = "claude", moment: Moment = "turn") -> Event:
-    return Event(agent=agent, name="Stop", moment=moment, session=SESSION, transcript=str(path), said=words)
+def stop(path: Path, words: str | None = WORDS, agent: str = "claude", moment: Moment = "turn") -> HookEvent:
+    return HookEvent(agent=agent, name="Stop", moment=moment, session=SESSION, transcript=str(path), said=words)
 
 
-def take(box: Sandbox, event: Event, mode: Mode = "position") -> Transcript | None:
+def take(box: Sandbox, event: HookEvent, mode: Mode = "position") -> Transcript | None:
     with box.open(door="binary") as baton:
         return record(baton, event, mode, None)
 
