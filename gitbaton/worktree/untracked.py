@@ -7,6 +7,7 @@ import os
 import re
 import stat
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import accumulate
 from types import MappingProxyType
 
 from gitbaton.codec import in_quotes, plain
@@ -177,17 +178,10 @@ def _files(root: str, path: str, names: Sequence[str], most: int) -> dict[str, i
 
 def _over(taken: Sequence[str], sizes: Mapping[str, int], rules: CaptureRules) -> set[str]:
     """Return the largest of the new files, as many as it takes for the others to keep the limit."""
-    over = set[str]()
     if rules.most is None or sum(sizes[p] for p in taken) <= rules.most:
-        return over
-    new = sorted((p for p in taken if not rules.held(p, sizes[p])), key=lambda p: (-sizes[p], p))
-    left = sum(sizes[p] for p in new)
-    for path in new:
-        if left <= rules.most:
-            break
-        over.add(path)
-        left -= sizes[path]
-    return over
+        return set()
+    new = sorted((p for p in taken if not rules.held(p, sizes[p])), key=lambda p: (-sizes[p], p))[::-1]
+    return {p for p, total in zip(new, accumulate(sizes[p] for p in new), strict=True) if total > rules.most}
 
 
 def _harmless(path: str, rules: CaptureRules) -> bool:
