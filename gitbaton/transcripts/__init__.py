@@ -4,8 +4,7 @@
 """
 
 from gitbaton.transcripts.layout import CHUNK, MAX_STORED, chunks, sessions_of, transcript_ref
-from gitbaton.transcripts.reading import HINTS, original, position, read
-from gitbaton.transcripts.storing import LITTLE, PART, Mode, behind, record
+from gitbaton.transcripts.storing import HINTS, LITTLE, PART, Mode, behind, original, position, read, record
 
 __all__ = [
     "CHUNK",
