@@ -116,20 +116,24 @@ def resume_lines(
     ``back`` and what has happened since the words, then the observations. ``changes``: what changed the files that decisions
     are about, by the numbers of these."""
     c = checkpoint
-    pairs = [("track", c.track), ("step", c.headline), ("note", c.note), ("validation", validation(c, since))]
-    pairs += [("branch", c.branch or ""), ("head", short_head), ("next_cmd", c.next_cmd)]
-    rows = [key_value(key, value) for key, value in pairs] + _decision_lines(c, changes)
-    pairs = [(f"extra.{key}", text) for key, text in c.extra]
-    pairs += [("kept", kept_names(c))] if kept_names(c) else []
-    if c.carried is not None:
-        pairs += [("carried", f"{c.carried.id} {timestamp(c.carried.created)}")]
-    pairs += [("title", title_of(c))] if c.kind == "auto" else []
-    pairs += [("restored", back)] if back else []
-    pairs += [("since", happened(c, since))] if c.carried is not None and since is not None else []
-    pairs += observed
-    if live is not None:
-        pairs += [("live_branch", live.head.branch or ""), ("live_head", short_live), ("drift", str(live.drift))]
-    return rows + [key_value(key, value) for key, value in pairs]
+    words = [("track", c.track), ("step", c.headline), ("note", c.note), ("validation", validation(c, since))]
+    place = [("branch", c.branch or ""), ("head", short_head), ("next_cmd", c.next_cmd)]
+    now = [("live_branch", live.head.branch or ""), ("live_head", short_live), ("drift", str(live.drift))] if live else []
+    more = [
+        *((f"extra.{key}", text) for key, text in c.extra),
+        *([("kept", kept_names(c))] if kept_names(c) else []),
+        *([("carried", f"{c.carried.id} {timestamp(c.carried.created)}")] if c.carried is not None else []),
+        *([("title", title_of(c))] if c.kind == "auto" else []),
+        *([("restored", back)] if back else []),
+        *([("since", happened(c, since))] if c.carried is not None and since is not None else []),
+        *observed,
+        *now,
+    ]
+    return [
+        *(key_value(*pair) for pair in (*words, *place)),
+        *_decision_lines(c, changes),
+        *(key_value(*pair) for pair in more),
+    ]
 
 
 def _decision_lines(c: Checkpoint, changes: Mapping[int, DecisionChanges]) -> list[str]:
@@ -145,12 +149,14 @@ def _decision_lines(c: Checkpoint, changes: Mapping[int, DecisionChanges]) -> li
 def decision_facts(c: Checkpoint, one: Decision, changes: Mapping[int, DecisionChanges] = NO_CHANGES) -> str:
     """Return the facts of a decision that stands at a checkpoint, as the end of a sentence: what it is about, what changed that
     since, and that it was made in what a restore took back: it stands all the same; or that it was withdrawn there."""
-    parts = [f"about {', '.join(map(quoted, one.about))}"] if one.about else []
-    parts += [changed_by(changes[one.number])] if one.number in changes else []
-    parts += ["decided in what was taken back"] if one.made > c.written else []
-    parts += ["stands again: its withdrawal was taken back"] if stands_again(c, one) else []
-    parts += ["from elsewhere"] if one.foreign else []
-    return "".join(f"; {part}" for part in parts if part)
+    facts = (
+        (one.about, f"about {', '.join(map(quoted, one.about))}"),
+        (one.number in changes, changed_by(changes[one.number]) if one.number in changes else ""),
+        (one.made > c.written, "decided in what was taken back"),
+        (stands_again(c, one), "stands again: its withdrawal was taken back"),
+        (one.foreign, "from elsewhere"),
+    )
+    return "".join(f"; {said}" for holds, said in facts if holds and said)
 
 
 def stands_again(c: Checkpoint, one: Decision) -> bool:
@@ -196,14 +202,21 @@ def decisions_document(c: Checkpoint, changes: Mapping[int, DecisionChanges] = N
     None where that is not known."""
     found: list[Json] = []
     for one in c.decided:
-        said: dict[str, Json] = {"number": one.number, "text": one.text, "made": timestamp(one.made), "foreign": one.foreign}
-        about: list[Json] = [path_document(path) for path in one.about]
-        ids: list[Json] = [s.id for s in changes[one.number].items] if one.number in changes else []
-        unseen = bool(one.about) and (one.number not in changes or not (ids or changes[one.number].whole))
-        said |= {"again": True} if stands_again(c, one) else {}
-        edited = changes[one.number].edited if one.number in changes else ()
-        said |= {"edited": [path_document(path) for path in edited]} if edited else {}
-        found.append({**said, "about": about, "changed": None if unseen else ids})
+        known = changes.get(one.number)
+        ids = [s.id for s in known.items] if known else []
+        unseen = bool(one.about) and not (ids or (known and known.whole))
+        found.append(
+            {
+                "number": one.number,
+                "text": one.text,
+                "made": timestamp(one.made),
+                "foreign": one.foreign,
+                **({"again": True} if stands_again(c, one) else {}),
+                **({"edited": [path_document(path) for path in known.edited]} if known and known.edited else {}),
+                "about": [path_document(path) for path in one.about],
+                "changed": None if unseen else ids,
+            }
+        )
     return found
 
 
@@ -427,27 +440,27 @@ def stored_document(stored: Stored) -> dict[str, Json]:
 
 def live_document(live: Live) -> dict[str, Json]:
     """Return the JSON object of the present state and its drift."""
-    words: list[Json] = [w.word for w in live.drift.words]
-    branch = None if live.head.branch is None else path_document(live.head.branch)
-    changed = live.files_changed
-    result = {"branch": branch, "head": live.head.oid, "drift": words, "moved": live.drift.moved, "files_changed": changed}
-    unsaved: list[Json] = [path_document(path) for path in live.unsaved]
-    if live.words is not None:
-        said: list[Json] = [w.word for w in live.words.drift.words]
-        moved, files = live.words.drift.moved, live.words.files_changed
-        result["words"] = {"drift": said, "moved": moved, "files_changed": files}
-    return {**result, "since": since_document(live.since), **({"not_compared": unsaved} if unsaved else {})}
+    return {
+        "branch": None if live.head.branch is None else path_document(live.head.branch),
+        "head": live.head.oid,
+        **_drift_document(live),
+        **({"words": _drift_document(live.words)} if live.words is not None else {}),
+        "since": since_document(live.since),
+        **({"not_compared": [path_document(path) for path in live.unsaved]} if live.unsaved else {}),
+    }
+
+
+def _drift_document(live: Live) -> dict[str, Json]:
+    return {"drift": [w.word for w in live.drift.words], "moved": live.drift.moved, "files_changed": live.files_changed}
 
 
 def since_document(since: Since | None) -> Json:
     """Return the JSON object of what has happened since the words were written."""
     if since is None:
         return None
-    found: dict[str, Json] = {"turns": since.turns, "files_changed": since.files, "commits": since.commits}
-    found |= {"gone": since.gone, "stale": since.stale}
-    if since.branch is not None:
-        found["branch"] = [None if name is None else path_document(name) for name in since.branch]
-    return found
+    branch = None if since.branch is None else [None if name is None else path_document(name) for name in since.branch]
+    counts = {"turns": since.turns, "files_changed": since.files, "commits": since.commits, "gone": since.gone}
+    return {**counts, "stale": since.stale, **({"branch": branch} if branch else {})}
 
 
 def latest_json(current: str | None, generated: str, tips: Sequence[Stored], more: int = 0) -> bytes:
@@ -640,31 +653,35 @@ def observed_pairs(
         and (told.latest.at, told.latest.text) not in {(o.at, o.text) for o in asked}
     ):
         asked.append(told.latest)
-    found = [("asked", _prompt_line(one, when)) for one in asked]
-    found += [("approved", _prompt_line(one, when)) for one in (told.approved if told else None,) if one]
-    for plan in current_plans(observed):
-        found.append(("plan", "\n".join([plan_heading(plan, when(plan.changed)), *plan_items(plan)])))
+    found = [
+        *(("asked", _prompt_line(one, when)) for one in asked),
+        *(("approved", _prompt_line(one, when)) for one in (told.approved if told else None,) if one),
+        *(("plan", "\n".join([plan_heading(p, when(p.changed)), *plan_items(p)])) for p in current_plans(observed)),
+    ]
     for run, paths in zip(observed.tests, later, strict=True):
         changed = since_run(run, paths)
         text = test_line(run, when(run.ended), changed, run.edited_more)
         found.append(("tests", "\n".join([text, *(f"failed: {first_line(name)}" for name in run.names)])))
     if told is not None:
-        found += [("listed", f"{when(one.at)} {one.text}") for one in (told.listed,) if one]
-        found += [("said", f"{when(one.at)} {one.text}") for one in (told.said, told.saying) if one]
-        for ran in told.commands:
-            found.append(("ran", "\n".join([command_line(ran, when(ran.ended)), ran.output]).rstrip("\n")))
         shown = {(ran.command, ran.ended) for ran in told.commands}
-        found += [("check", command_line(ran, when(ran.ended))) for ran in told.checks if (ran.command, ran.ended) not in shown]
-        error = told.error
-        if error is not None:
-            found.append(("error", "\n".join([command_line(error, when(error.ended)), error.output]).rstrip("\n")))
-        found += [("running", f"{when(one.since)} {first_line(one.text)}") for one in told.running]
-        files = (("read", told.read), ("found", told.found))
-        found += [(key, "\n".join(map(quoted, paths))) for key, paths in files if paths]
+        spoken = (("listed", told.listed), ("said", told.said), ("said", told.saying))
+        found += [
+            *((key, f"{when(one.at)} {one.text}") for key, one in spoken if one),
+            *(("ran", _ran_line(one, when)) for one in told.commands),
+            *(("check", command_line(r, when(r.ended))) for r in told.checks if (r.command, r.ended) not in shown),
+            *([("error", _ran_line(told.error, when))] if told.error is not None else []),
+            *(("running", f"{when(one.since)} {first_line(one.text)}") for one in told.running),
+            *((key, "\n".join(map(quoted, names))) for key, names in (("read", told.read), ("found", told.found)) if names),
+        ]
     if observed.edited:
         more = f"\nand {observed.edited_more} more" if observed.edited_more else ""
         found.append(("edited", "\n".join(map(quoted, observed.edited)) + more))
     return found
+
+
+def _ran_line(ran: Ran, when: Callable[[datetime], str]) -> str:
+    """Return a command with its end, and below it the output of one that failed."""
+    return "\n".join([command_line(ran, when(ran.ended)), ran.output]).rstrip("\n")
 
 
 def _prompt_line(prompt: Prompt, when: Callable[[datetime], str]) -> str:

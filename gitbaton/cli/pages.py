@@ -35,22 +35,27 @@ def of(verb: str) -> list[PageBlock]:
     first, _, rest = (command.__doc__ or "").partition("\n")  # only Python 3.12 and older leave it indented
     told, _, examples = f"{first}\n{textwrap.dedent(rest)}".partition("\n\nExamples:\n")
     parameters = declared(command)
-    blocks = [_head("name"), PageBlock("text", f"git-baton-{verb.replace(' ', '-')} - {VERBS[verb]}")]
-    blocks += [
+    title, near = next((title, verbs) for title, verbs in GROUPS.items() if verb in verbs)
+    guide = GUIDE.get(title, "files")
+    also = [
+        "git-baton(1)",
+        *(f"git-baton-{name.replace(' ', '-')}(1)" for name in near if name != verb),
+        *([f"gitbaton-{guide}(7)"] if guide in guides() else []),
+    ]
+    code = [_head("examples"), PageBlock("code", textwrap.dedent(examples).strip())] if examples else []
+    return [
+        _head("name"),
+        PageBlock("text", f"git-baton-{verb.replace(' ', '-')} - {VERBS[verb]}"),
         _head("synopsis"),
         PageBlock("text", f"**git baton {verb}** {_synopsis(parameters)}".rstrip()),
         _head("description"),
+        *(PageBlock("text", _bold(part)) for part in re.split(r"\n\s*\n", told.strip())),
+        *([_head("verbs"), *_listed(below(verb), f"{verb} ")] if below(verb) else []),
+        *([_head("options"), *_options(parameters)] if parameters else []),
+        *code,
+        _head("see also"),
+        PageBlock("text", ", ".join(also)),
     ]
-    blocks += [PageBlock("text", _bold(part)) for part in re.split(r"\n\s*\n", told.strip())]
-    blocks += [_head("verbs"), *_listed(below(verb), f"{verb} ")] if below(verb) else []
-    blocks += [_head("options"), *_options(parameters)] if parameters else []
-    if examples:
-        blocks += [_head("examples"), PageBlock("code", textwrap.dedent(examples).strip())]
-    title, near = next((title, verbs) for title, verbs in GROUPS.items() if verb in verbs)
-    also = [f"git-baton-{name.replace(' ', '-')}(1)" for name in near if name != verb]
-    guide = GUIDE.get(title, "files")
-    also += [f"gitbaton-{guide}(7)"] if guide in guides() else []
-    return [*blocks, _head("see also"), PageBlock("text", ", ".join(["git-baton(1)", *also]))]
 
 
 def of_all() -> list[PageBlock]:

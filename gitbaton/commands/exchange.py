@@ -278,11 +278,11 @@ def _push_text(look: Look, move: Move) -> str:
     """Describe a push of one ref."""
     name = move.ref if not move.item else look.quoted(move.name) if move.kind == "track" else _full(move.item)
     name = f"late writes of {name}" if move.ref.startswith(LATE) else name
-    counts = [counted(move.count, "record" if move.kind == "run" else "checkpoint")] if move.count else []
-    counts += [f"{move.dropped} removed"] if move.dropped and move.action in ("rewrite", "delete") else []
-    private = [counted(move.commits, "unpublished commit")] if move.commits else []
-    private += [counted(move.untracked, "untracked file")] if move.untracked else []
-    said = "; ".join(", ".join(part) for part in ([move.action, *counts], private) if part)
+    counts = ((move.count, "record" if move.kind == "run" else "checkpoint"),)
+    removed = [f"{move.dropped} removed"] if move.dropped and move.action in ("rewrite", "delete") else []
+    private = ((move.commits, "unpublished commit"), (move.untracked, "untracked file"))
+    made, hidden = ([counted(many, noun) for many, noun in pairs if many] for pairs in (counts, private))
+    said = "; ".join(", ".join(part) for part in ([move.action, *made, *removed], hidden) if part)
     return f"push {name}: {said}{f' [{move.ref}]' if name != move.ref else ''}"
 
 
@@ -302,11 +302,13 @@ def _tell_hits(baton: Baton, done: Pushing) -> None:
         which = "checkpoint " if hit.checkpoint else ""
         place = text(hit_place(baton, hit, state))
         terminal.tell(f"secret: {which}{place}: {hit.kind} {plain(hit.shown)}".rstrip())
-    hints = ["'git config --add baton.redactAllow REGEX' names what is none"]
-    hints += ["'git baton forget CHECKPOINT' removes a checkpoint"] if any(hit.checkpoint for hit in done.hits) else []
-    hints += [REMOVE] if removes(places) else []
-    more = () if open_hits else ("--no-scan pushes all the same",)
-    tell_error(f"nothing is pushed: {counted(len(places), 'secret')} would leave", (*hints, *more))
+    hints = (
+        (True, "'git config --add baton.redactAllow REGEX' names what is none"),
+        (any(hit.checkpoint for hit in done.hits), "'git baton forget CHECKPOINT' removes a checkpoint"),
+        (removes(places), REMOVE),
+        (not open_hits, "--no-scan pushes all the same"),
+    )
+    tell_error(f"nothing is pushed: {counted(len(places), 'secret')} would leave", [said for on, said in hints if on])
 
 
 def _tell_unfiltered(baton: Baton, hits: "Sequence[Hit]") -> None:

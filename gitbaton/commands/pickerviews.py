@@ -25,7 +25,7 @@ from gitbaton.retention.rules import set_pin
 from gitbaton.store.meta import Meta, read
 from gitbaton.store.turns import UnderWay
 from gitbaton.survey import tests_then
-from gitbaton.tools import branching, conversations, rewinding, worktrees
+from gitbaton.tools import branching, conversations, rewinding
 from gitbaton.tools.rewinding import RewindRow
 from gitbaton.values import replace
 
@@ -133,16 +133,17 @@ class Views:
             *self._pair("", step, row, "manual"),
         ]
         given = [("after", c.headline if c.carried and c.headline != step else ""), ("note", c.note), ("next", c.next_cmd)]
-        given += [*(("decision", text) for text in c.decisions), *c.extra]
         seen = observed_pairs(c.observed, tests_then(baton.store, stored), baton.told(stored), self.look.age)
-        told = [part for key, text in (*given, *seen) if text for part in self._pair(key, text, row)]
-        place = f"{c.branch or 'HEAD'} at {baton.abbreviate(c.head)}" if c.head else c.branch or ""
-        newer = rewinding.newer(baton, stored)
-        changes = row.changes
-        facts = [("label", c.label or ""), ("pinned", "no prune removes it" if self.marks.pinned(stored.id) else "")]
-        facts += [("branch", place)]
-        facts += [("changed", f"{counted(changes.files, 'file')} +{changes.added} -{changes.removed}")] if changes else []
-        facts += [("newer", f"{counted(newer, 'checkpoint')} of the track, which stay")] if newer else []
+        pairs = (*given, *(("decision", text) for text in c.decisions), *c.extra, *seen)
+        told = [part for key, text in pairs if text for part in self._pair(key, text, row)]
+        newer, changes = rewinding.newer(baton, stored), row.changes
+        facts = [
+            ("label", c.label or ""),
+            ("pinned", "no prune removes it" if self.marks.pinned(stored.id) else ""),
+            ("branch", f"{c.branch or 'HEAD'} at {baton.abbreviate(c.head)}" if c.head else c.branch or ""),
+            ("changed", f"{counted(changes.files, 'file')} +{changes.added} -{changes.removed}" if changes else ""),
+            ("newer", f"{counted(newer, 'checkpoint')} of the track, which stay" if newer else ""),
+        ]
         known = [part for key, text in facts if text for part in self._pair(key, text, row)]
         return PickerView([*found, ViewLine(""), *told, *([ViewLine("")] if told else []), *known])
 
@@ -324,8 +325,8 @@ class Deeds:
     def worktree(self, stored: Stored, place: str) -> str:
         """A work tree of a checkpoint, as 'git baton worktree' makes it."""
         directory = os.path.expanduser(place)
-        plan = worktrees.plan(self.baton, stored, directory)
-        worktrees.apply(self.baton, plan)
+        plan = branching.plan_worktree(self.baton, stored, directory)
+        branching.apply_worktree(self.baton, plan)
         return self._said(f"checked out in {in_quotes(directory)}: ", self.look.named(stored), plan.warnings)
 
     def pin(self, stored: Stored) -> str:

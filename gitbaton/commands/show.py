@@ -79,17 +79,18 @@ def command(
         with paged(ctx, baton) as look:
             terminal.say(look.paint(f"checkpoint {stored.id}", "id"))
             pins = marked(baton)
-            marks = [("foreign=yes", stored.foreign_words), ("pinned=yes", pins.pinned(stored.id))]
-            marks += [(key_value("name", name), True) for name in (pins.names.get(stored.id),) if name]
-            terminal.say_lines((text for text, on in marks if on))
+            name = pins.names.get(stored.id)
+            marks = (("foreign=yes", stored.foreign_words), ("pinned=yes", pins.pinned(stored.id)))
+            terminal.say_lines([*(text for text, on in marks if on), *([key_value("name", name)] if name else [])])
             head = [
                 ("kind", c.kind),
                 ("label", c.label or ""),
                 ("created", look.beside(c.created)),
                 ("previous", c.previous or ""),
+                ("commit", stored.commit),
+                ("base", stored.base or ""),
+                *([("agent", f"{c.agent.name} {c.agent.session or ''}".strip())] if c.agent else []),
             ]
-            head += [("commit", stored.commit), ("base", stored.base or "")]
-            head += [("agent", f"{c.agent.name} {c.agent.session or ''}".strip())] if c.agent else []
             stands = baton.with_standing(stored)  # where chains were joined: numbered as 'resume' numbers them
             seen = observed_pairs(c.observed, tests_then(baton.store, stored), baton.told(stored))
             changes = baton.decision_changes(stands)
@@ -158,9 +159,11 @@ def _print(ctx: Invocation, baton: Baton, stored: Stored, name: str, path: str) 
 def _files(files: FileState | None) -> list[str]:
     if files is None:
         return ["files="]
-    rows = [f"files={files.tree}", f"changed={files.changed}", f"index={files.index.tree}"]
-    rows += [f"unmerged={files.index.unmerged}"] if files.index.unmerged else []
-    rows += [f"flag={f.bits} {quoted(f.path)}" for f in files.index.flags]
-    rows += [key_value("operation", files.operation.kind)] if files.operation else []
-    rows += [f"skipped={s.reason} {quoted(s.path)}" for s in files.skipped]
-    return rows + ([f"skipped_more={files.skipped_more}"] if files.skipped_more else [])
+    return [
+        *(f"files={files.tree}", f"changed={files.changed}", f"index={files.index.tree}"),
+        *([f"unmerged={files.index.unmerged}"] if files.index.unmerged else []),
+        *(f"flag={f.bits} {quoted(f.path)}" for f in files.index.flags),
+        *([key_value("operation", files.operation.kind)] if files.operation else []),
+        *(f"skipped={s.reason} {quoted(s.path)}" for s in files.skipped),
+        *([f"skipped_more={files.skipped_more}"] if files.skipped_more else []),
+    ]

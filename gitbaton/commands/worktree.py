@@ -10,7 +10,7 @@ from gitbaton.codec import in_quotes, path_document
 from gitbaton.errors import AmbiguousNameError, NotFoundError, UsageError
 from gitbaton.model import Stored
 from gitbaton.render import in_shell, stored_document
-from gitbaton.tools import worktrees
+from gitbaton.tools import branching
 
 
 def command(
@@ -31,9 +31,9 @@ def command(
     """
     with opened(ctx, talks="" if json else "writing files") as baton:
         directory, stored = _meant(baton, path, checkpoint, track)
-        plan = worktrees.plan(baton, stored, directory)
+        plan = branching.plan_worktree(baton, stored, directory)
         if not dry_run:
-            worktrees.apply(baton, plan)
+            branching.apply_worktree(baton, plan)
         if json:
             place = path_document(plan.place)
             done = {"checkpoint": stored_document(plan.stored), "directory": place, "head": plan.head}

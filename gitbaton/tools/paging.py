@@ -11,7 +11,7 @@ from html import escape
 from gitbaton.baton import Baton
 from gitbaton.codec import counted, first_line, plain, timestamp
 from gitbaton.git.treediff import differences
-from gitbaton.model import Oid, Stored
+from gitbaton.model import Observed, Oid, Stored
 from gitbaton.render import age, current_plans, plan_items, quoted, test_line, title, verdict
 from gitbaton.scanning.objects import scanner
 from gitbaton.secrets import Redactor
@@ -141,13 +141,15 @@ def _checkpoint(stored: Stored, lanes: Mapping[str, int], changes: _PageChanges)
     result = ran.result if ran else said
     state = "green" if result == "passed" else result
     word = f"{_SIGNS[state]} {result}" if state in _SIGNS else ""
-    pairs = [("step", c.step), ("note", c.note), ("next", c.next_cmd), ("label", c.label or "")]
-    pairs += [("decision", text) for text in c.decisions]
-    pairs += [("prompt", one.text) for one in (c.observed.asked if c.observed else ())]
-    if c.observed:
-        pairs += [("tests", test_line(run, age(run.ended, c.created), run.edited)) for run in c.observed.tests]
-        pairs += [("plan", "\n".join(plan_items(plan))) for plan in current_plans(c.observed)]
-    pairs += [("agent", c.agent.name if c.agent else ""), ("branch", c.branch or ""), ("head", c.head or "")]
+    seen = c.observed or Observed()
+    pairs = [
+        *(("step", c.step), ("note", c.note), ("next", c.next_cmd), ("label", c.label or "")),
+        *(("decision", text) for text in c.decisions),
+        *(("prompt", one.text) for one in seen.asked),
+        *(("tests", test_line(run, age(run.ended, c.created), run.edited)) for run in seen.tests),
+        *(("plan", "\n".join(plan_items(plan))) for plan in current_plans(seen)),
+        *(("agent", c.agent.name if c.agent else ""), ("branch", c.branch or ""), ("head", c.head or "")),
+    ]
     words = "".join(f"<dt>{key}<dd>{_text(text)}" for key, text in pairs if text.strip())
     inside = f"<dl><dt>id<dd>{stored.id}{words}</dl>{changes.html(stored)}"
     count = len(changes.named(stored))
