@@ -750,7 +750,7 @@ class Baton:
             return []
 
         def told() -> mirror.LatestContent:
-            return self._told(tips(), tip, current)
+            return self._latest_content(tips(), tip, current)
 
         return mirror.refresh(self.repo, where, told, only_existing=only_existing, staged=staged, mark=mark)
 
@@ -761,7 +761,7 @@ class Baton:
         except RecordError:
             return None
 
-    def _told(self, found: tuple[History, int], tip: Stored | None, current: str | None) -> mirror.LatestContent:
+    def _latest_content(self, found: tuple[History, int], tip: Stored | None, current: str | None) -> mirror.LatestContent:
         """Return the content of LATEST: the newest tracks, and the current one, wherever it stands among them."""
         tips, more = found
         items = tips.items
@@ -783,7 +783,7 @@ class Baton:
         where, current = self.latest, self.store.current()
         if where is None:
             return False
-        return mirror.is_stale(where, self._told(state.show_newest(self.store), self._own_tip(current), current))
+        return mirror.is_stale(where, self._latest_content(state.show_newest(self.store), self._own_tip(current), current))
 
     def refresh(self, *, only_existing: bool = False, track: str | None = None) -> list[str]:
         """Repair what is derived from the chains, and LATEST; a repository that cannot be written is left as it is.

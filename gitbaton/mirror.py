@@ -130,7 +130,7 @@ def _write(
     there = [_stands(folder, name) for name in NAMES]
     if existing and not any(there):
         return []
-    if mark and _left(repo, where, folder) == mark:
+    if mark and _last_mark(repo, where, folder) == mark:
         return _ignore(repo, where.paths())
     told_now = told()
     if told_now.wrong:
@@ -144,7 +144,7 @@ def _write(
                 _replace(repo, folder, name, data)
     if mark:
         try:
-            put(repo, os.path.join(repo.own_dir, "latest"), os.fsencode(f"{mark}\n{_looks(where, folder)}"))
+            put(repo, os.path.join(repo.own_dir, "latest"), os.fsencode(f"{mark}\n{_stat_key(where, folder)}"))
         except OSError:  # a disk that does not take it costs the next one a moment
             pass
     return warnings
@@ -155,16 +155,16 @@ def _as_of(files: Sequence[bytes], generated: str, written: str | None) -> list[
     return [data.replace(generated.encode(), (written or "").encode(), 1) for data in files]
 
 
-def _left(repo: Repo, where: LatestPlace, folder: int) -> str:
+def _last_mark(repo: Repo, where: LatestPlace, folder: int) -> str:
     """Return the mark with which the files were left as they are now; empty where one was written since."""
     try:
         mark, _, rest = os.fsdecode(read_regular(os.path.join(repo.own_dir, "latest"), 1 << 16)).partition("\n")
     except OSError:
         return ""
-    return mark if rest == _looks(where, folder) else ""
+    return mark if rest == _stat_key(where, folder) else ""
 
 
-def _looks(where: LatestPlace, folder: int) -> str:
+def _stat_key(where: LatestPlace, folder: int) -> str:
     rows = [where.directory]
     for name in NAMES:
         try:

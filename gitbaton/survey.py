@@ -231,7 +231,7 @@ class Surveyor:
         left = {n: s for n, s in enumerate(items) if here is not None and s.checkpoint.place.oid != here}
         found: dict[int, _Commits] = {}
         with suppress(GitError, RecordError):
-            self._tell_apart([pair for s in left.values() for pair in (self._pairs(_stand(s), here) or ())])
+            self._differences([pair for s in left.values() for pair in (self._pairs(_stand(s), here) or ())])
         for n, stored in left.items():
             with suppress(GitError, RecordError):  # what cannot be compared is no more at home than it looks
                 found[n] = self._followed(stored)
@@ -294,14 +294,14 @@ class Surveyor:
         pairs = self._pairs(stand, later)
         if pairs is None or stand.files is None:
             return None
-        changed, *captured = self._tell_apart(pairs)
+        changed, *captured = self._differences(pairs)
         gone = [path for path, change in changed.items() if change.after is None]
         # What was not captured is not there, either; that says nothing.
         doubts = [set(gone).difference(stand.files.holding(gone)), set() if stand.files.index.whole else set(gone)]
         looks = list(zip(captured, doubts, strict=False))
         return sorted(p for p in changed if all(p in apart or p in doubt for apart, doubt in looks)) if changed else None
 
-    def _tell_apart(self, pairs: Sequence[Pair]) -> list[dict[str, PathChange]]:
+    def _differences(self, pairs: Sequence[Pair]) -> list[dict[str, PathChange]]:
         """Return the differences between the trees of each pair, asked once."""
         self._apart |= differences(self.store.repo, (pair for pair in pairs if pair not in self._apart))
         return [self._apart[pair] for pair in pairs]

@@ -149,7 +149,7 @@ def tell_error(why: str, hints: Sequence[str]) -> None:
     terminal.tell_hints(hints)
 
 
-def told_apart(broken: Mapping[str, str]) -> bool:
+def say_broken(broken: Mapping[str, str]) -> bool:
     """Print each broken ref that was left alone, with the reason; return whether there are none."""
     for ref, why in sorted(broken.items()):
         tell_error(f"{in_quotes(ref)} is left alone: {why}", ())
@@ -158,7 +158,7 @@ def told_apart(broken: Mapping[str, str]) -> bool:
     return not broken
 
 
-def apart_document(broken: Mapping[str, str]) -> list[Json]:
+def broken_document(broken: Mapping[str, str]) -> list[Json]:
     """Return the same as JSON."""
     return [{"ref": ref, "reason": why} for ref, why in sorted(broken.items())]
 

@@ -132,11 +132,11 @@ def why(
             return 0
         with paged(ctx, baton) as look:
             terminal.say(f"{plain(file)}:{number}   {shown(line).strip()}")
-            terminal.say_lines(_told(baton, look, line, older, in_shell(file)))
+            terminal.say_lines(_why_lines(baton, look, line, older, in_shell(file)))
     return 0
 
 
-def _told(baton: Baton, look: Look, line: BlamedLine, older: tuple[str, ...], file: str) -> list[str]:
+def _why_lines(baton: Baton, look: Look, line: BlamedLine, older: tuple[str, ...], file: str) -> list[str]:
     one = line.origin
     there = in_shell(f":(top){line.path}") if line.path != os.path.normpath(file) else file  # elsewhere, or renamed since
     was = [_pair("before", plain(text).strip()) for text in older]

@@ -12,16 +12,16 @@ from gitbaton.cli.common import (
     AsJson,
     Verbose,
     amount,
-    apart_document,
     askable,
+    broken_document,
     confirmed,
     looking,
     opened,
     picked,
     print_json,
+    say_broken,
     summed,
     tell_error,
-    told_apart,
     warn_all,
 )
 from gitbaton.cli.look import Cell, Look
@@ -265,12 +265,12 @@ def say_pushing(
         tell_error(f"{what}: nobody agreed to make it public", ("--yes agrees; so does 'git config baton.push true'",))
 
 
-def say_apart(broken: Mapping[str, str], pushed: Sequence[Pushing] = ()) -> None:
+def say_broken_refs(broken: Mapping[str, str], pushed: Sequence[Pushing] = ()) -> None:
     """Print the refs here that were left alone because they are broken, with reasons, and the hint that mends them and the refs
     that were refused already."""
     refused = {move.ref for part in pushed for move in part.moves if move.broken}
     rest = {ref: why for ref, why in broken.items() if ref not in refused}
-    if told_apart(rest) and refused:
+    if say_broken(rest) and refused:
         terminal.tell(f"hint: {MENDS}")
 
 
@@ -339,7 +339,7 @@ def gathered_document(found: Gathered) -> dict[str, Json]:
         "threads": _documents(found.rows, "thread", *names),
         "left_out": list(found.strange),
         "others": found.others,
-        "broken": apart_document(found.apart),
+        "broken": broken_document(found.apart),
     }
 
 
@@ -384,7 +384,7 @@ def pushing_document(done: Pushing) -> dict[str, Json]:
         **picked(done, "declined", "private"),
         "hits": [picked(hit, "checkpoint", "commit", "path", "line", "kind") for hit in done.hits],
         **picked(done, "warnings", "failure", "keeps", "contents"),
-        "broken": apart_document(done.apart),
+        "broken": broken_document(done.apart),
     }
 
 
@@ -441,7 +441,7 @@ def push(
             look, hint = looking(ctx, baton), f"git baton sync {in_shell(remote.shown)}"
             for part in done:
                 say_pushing(look, baton, remote, part, verbose=verbose, dry_run=dry_run, hint=hint)
-            say_apart({ref: why for part in done for ref, why in part.apart.items()}, done)
+            say_broken_refs({ref: why for part in done for ref, why in part.apart.items()}, done)
     return 1 if any(part.refused for part in done) else 0  # something did not reach the remote that should have
 
 
@@ -489,7 +489,7 @@ def fetch(
                 terminal.say(f"{in_quotes(remote.shown)} has no tracks")
             if problem:
                 tell_error(problem, ())
-            say_apart(found.apart)
+            say_broken_refs(found.apart)
         warn_all(baton.refresh())
     return 0 if whole else 1
 
@@ -544,7 +544,7 @@ def synchronize(
                     say_pushing(look, baton, remote, part, verbose=verbose, dry_run=dry_run)
                 if done.failure:
                     tell_error(f"not pushed: {done.failure}", ())
-                say_apart(done.apart, done.pushing)
+                say_broken_refs(done.apart, done.pushing)
         if not dry_run:
             warn_all([*baton.refresh(), *removing.refresh(baton)])
     parts = (done.gathered.broken, done.joining.broken, done.failure, *(part.refused for part in done.pushing))

@@ -9,20 +9,20 @@ from gitbaton.baton import Baton
 from gitbaton.cli.common import (
     AsJson,
     Verbose,
-    apart_document,
+    broken_document,
     looking,
     opened,
     picked,
     print_json,
+    say_broken,
     summed,
     tell_error,
-    told_apart,
     warn_all,
 )
 from gitbaton.cli.look import Look
 from gitbaton.cli.options import Argument, Invocation, Option
 from gitbaton.codec import Json, counted, in_quotes, path_document
-from gitbaton.commands.retaining import checkpoints_told, clean, consented, discreet, laid_out
+from gitbaton.commands.retaining import checkpoint_rows, clean, consented, discreet, laid_out
 from gitbaton.errors import MENDS
 from gitbaton.render import first_few, in_shell, some
 from gitbaton.retention import removing
@@ -78,7 +78,7 @@ def command(
             made, warnings = consented(
                 made,
                 lambda: plan(baton, made.names, everywhere=everywhere),
-                lambda made: laid_out(ctx, baton, lambda look: told(baton, look, made, True, verbose), json=json),
+                lambda made: laid_out(ctx, baton, lambda look: plan_lines(baton, look, made, True, verbose), json=json),
                 lambda made: (made, apply(baton, made)),
                 "forget for good?",
                 lambda made: permit(baton, made, force=force),
@@ -89,7 +89,7 @@ def command(
         if json:
             print_json({key: clean(baton, item) for key, item in document(made, proof, dry_run=dry_run).items()})
         else:
-            for text in told(baton, looking(ctx, baton), made, dry_run, verbose):
+            for text in plan_lines(baton, looking(ctx, baton), made, dry_run, verbose):
                 terminal.say(say(text))
             if not dry_run:
                 proven = everywhere and not (proof.held or proof.unread)
@@ -102,7 +102,7 @@ def command(
         if dry_run:
             permit(baton, made, force=force)
     warn_all(warnings)
-    whole = told_apart(made.broken)
+    whole = say_broken(made.broken)
     if proof.unread:
         tell_error("nothing is proven", [] if made.broken else [MENDS])
         named = " ".join(made.names)
@@ -110,12 +110,12 @@ def command(
     return 1 if proof.held or proof.unread or not whole else 0
 
 
-def told(baton: Baton, look: Look, made: Forgetting, dry_run: bool, verbose: bool) -> Iterator[str]:
+def plan_lines(baton: Baton, look: Look, made: Forgetting, dry_run: bool, verbose: bool) -> Iterator[str]:
     """Yield what goes, one line each, or how much."""
     done, went, has = ("would forget", "would go", "would have") if dry_run else ("forgot", "went", "has")
     known = {stored.id: stored for stored in (*made.stored, *made.along)}
     gone = [(oid, known.get(oid)) for oid in (*made.ids, *(stored.id for stored in made.along))]
-    rows = checkpoints_told(baton, look, done, [(oid, stored, "pinned" * (oid in made.pinned)) for oid, stored in gone])
+    rows = checkpoint_rows(baton, look, done, [(oid, stored, "pinned" * (oid in made.pinned)) for oid, stored in gone])
     yield from summed([("", row) for row in rows], {"": (f"{done} {{}}", "checkpoint")}, verbose=verbose, lists="--verbose")
     if made.along:
         which = "carries" if len(made.along) == 1 else "carry"
@@ -141,7 +141,7 @@ def document(made: Forgetting, proof: ForgetProof, *, dry_run: bool) -> dict[str
         "safety": [{"id": oid, "taken": [path_document(path) for path in paths]} for oid, paths in made.lost.items()],
         "held": [{"what": item.what, "by": item.by, "checkpoints": list(item.ids)} for item in proof.held],
         **picked(proof, "said", "unread"),
-        "broken": apart_document(made.broken),
+        "broken": broken_document(made.broken),
         "ended": [track for track, items in made.stay.items() if not items],
         "pinned": list(made.pinned),
         "transcripts": [talk.ref for talk in made.conversations],

@@ -358,7 +358,7 @@ class Picker(App[int]):
         for number in ENDING:
             if signal.getsignal(number) != signal.SIG_IGN:
                 loop.add_signal_handler(number, self.action_interrupt)
-        self.set_interval(ALIVE, self._look_for_parent)
+        self.set_interval(ALIVE, self._check_parent)
         self.listing.focus()
         self._begin(self.tip)
         self._read_tracks()
@@ -368,7 +368,7 @@ class Picker(App[int]):
         if self.query("#keys"):
             self._draw_frame()
 
-    def _look_for_parent(self) -> None:
+    def _check_parent(self) -> None:
         """Interrupt when the parent process was killed."""
         if os.getppid() != self.starter:
             signal.signal(signal.SIGTTOU, signal.SIG_IGN)  # the terminal is somebody else's, and left as it was

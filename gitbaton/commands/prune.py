@@ -9,14 +9,14 @@ from gitbaton.cli.common import (
     AsJson,
     Verbose,
     amount,
-    apart_document,
     askable,
+    broken_document,
     opened,
     paged,
     picked,
     print_json,
+    say_broken,
     summed,
-    told_apart,
 )
 from gitbaton.cli.look import Cell, Column, Look
 from gitbaton.cli.options import Argument, Invocation, Option
@@ -112,7 +112,7 @@ def command(
             with paged(ctx, baton) as look:
                 for text in _planned(baton, look, made, verbose) if dry_run else _done(made):
                     terminal.say(baton.redactor.text(text))
-    return 0 if told_apart(made.broken) else 1
+    return 0 if say_broken(made.broken) else 1
 
 
 def _planned(baton: Baton, look: Look, made: PrunePlan, verbose: bool) -> Iterator[str]:
@@ -161,7 +161,7 @@ def _document(made: PrunePlan, *, dry_run: bool) -> dict[str, Json]:
         "safety": [{"ref": part.chain.ref, "remove": [stored.id for stored in part.remove]} for part in made.safety],
         "transcripts": [picked(talk, "agent", "session", "ref") for talk in made.conversations],
         "bytes": made.bytes,
-        "broken": apart_document(made.broken),
+        "broken": broken_document(made.broken),
     }
 
 
@@ -208,7 +208,7 @@ def _prune_threads(
             with paged(ctx, baton) as look:
                 went = [*_went(_named(made)), "nothing to remove" if made.empty else FREED]
                 terminal.say_lines(_planned_threads(look, made, told, verbose) if dry_run else went)
-    return 0 if told_apart(made.broken) else 1
+    return 0 if say_broken(made.broken) else 1
 
 
 def _facts(store: "ThreadStore", made: "of_threads.ThreadPrunePlan") -> Told:
@@ -253,7 +253,7 @@ def _document_of_threads(made: "of_threads.ThreadPrunePlan", told: Told, *, dry_
         }
         for part in made.parts
     ]
-    return {"dry_run": dry_run, "threads": rows, "bytes": made.bytes, "broken": apart_document(made.broken)}
+    return {"dry_run": dry_run, "threads": rows, "bytes": made.bytes, "broken": broken_document(made.broken)}
 
 
 def _stays_and_goes(

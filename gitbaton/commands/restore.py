@@ -268,7 +268,7 @@ def show_plan(
     if plan.op == "revert" and dry_run and plan.steps:
         terminal.say(fitted(f"would be done: {plan.what}"))
     terminal.say_lines(_before(plan))
-    terminal.say_lines(_told(plan, safety, dry_run=dry_run, verbose=verbose))
+    terminal.say_lines(_step_lines(plan, safety, dry_run=dry_run, verbose=verbose))
     if safety is not None:
         terminal.say(fitted({"undo": "undone: ", "redo": "redone: "}.get(plan.op, "done: ") + plan.what))
         terminal.tell(f"hint: {_back(plan.op)}")
@@ -311,7 +311,7 @@ def _hints(plan: RestorePlan) -> Iterator[str]:
         yield "an unmerged path is yours to resolve; --force writes the file and leaves it unmerged"
 
 
-def _told(plan: RestorePlan, safety: Stored | None, *, dry_run: bool, verbose: bool) -> Iterator[str]:
+def _step_lines(plan: RestorePlan, safety: Stored | None, *, dry_run: bool, verbose: bool) -> Iterator[str]:
     """Yield what would become, or became, of each path, or of how many."""
     would = "would " if dry_run else ""
     rows = [(s.action, f"{would}{s.action} {quoted(s.path)}{f' ({plain(s.reason)})' if s.reason else ''}") for s in plan.steps]

@@ -34,9 +34,7 @@ def marked(baton: Baton) -> Meta:
         return NOTHING
 
 
-def checkpoints_told(
-    baton: Baton, look: "Look", done: str, items: Sequence[tuple[Oid, Optional[Stored], str]]
-) -> Iterator[str]:
+def checkpoint_rows(baton: Baton, look: "Look", done: str, items: Sequence[tuple[Oid, Optional[Stored], str]]) -> Iterator[str]:
     """Yield a line for each checkpoint, as far as it is known, that something is, or would be, ``done`` to, with a mark
     each."""
     from gitbaton.cli.look import Column

@@ -30,12 +30,12 @@ def approve_step(
     Examples:
         git baton run approve review --run nightly
     """
-    from gitbaton.commands.stepping import decided, plan_of, step_named, told
+    from gitbaton.commands.stepping import decided, finish, plan_of, step_named
     from gitbaton.running.effects import approve
 
     with decided(ctx, run, json=json, foreign=foreign) as (at, context):
         plan = plan_of(context)
-        return told(at, approve(context, step_named(context, plan, step), reject, plan))
+        return finish(at, approve(context, step_named(context, plan, step), reject, plan))
 
 
 def settle_step(
@@ -56,11 +56,11 @@ def settle_step(
     """
     if done == undone:
         raise UsageError("--done and --undone exclude each other" if done else "neither --done nor --undone is given")
-    from gitbaton.commands.stepping import decided, plan_of, step_named, told, waiting
+    from gitbaton.commands.stepping import decided, finish, plan_of, step_named, waiting
     from gitbaton.running.recovery import settle
 
     with decided(ctx, run, json=json, wait=waiting(wait)) as (at, context):
-        return told(at, settle(context, step_named(context, plan_of(context), step), done).code)
+        return finish(at, settle(context, step_named(context, plan_of(context), step), done).code)
 
 
 def compensate_steps(
@@ -84,7 +84,7 @@ def compensate_steps(
     """
     if not steps and run is None:
         raise UsageError("no step is named", "'git baton run compensate --run RUN' undoes all effects of a run")
-    from gitbaton.commands.stepping import decided, known, plan_of, told, waiting
+    from gitbaton.commands.stepping import decided, finish, known, plan_of, waiting
     from gitbaton.running.effects import compensate
 
     with decided(ctx, run, json=json and not dry_run, foreign=foreign, wait=waiting(wait)) as (at, context):
@@ -92,7 +92,7 @@ def compensate_steps(
         names, plan = steps or list(context.state().steps), plan_of(context)
         if dry_run:
             return _foretell(context, names, plan, json=json)
-        return told(at, compensate(context, names, plan))
+        return finish(at, compensate(context, names, plan))
 
 
 def _foretell(context: "Context", names: list[str], plan: "Optional[Plan]", *, json: bool) -> int:

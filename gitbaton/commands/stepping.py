@@ -162,7 +162,7 @@ def known(context: Context, names: Sequence[str]) -> None:
             raise NotFoundError(f"run {in_quotes(context.run)} has no step {in_quotes(name)}", *hints)
 
 
-def told(at: Desk, code: int) -> int:
+def finish(at: Desk, code: int) -> int:
     """Print the end where events are JSON; return the exit code."""
     if isinstance(at.show, JsonLines):
         at.show.finished(code, {})

@@ -15,8 +15,8 @@ from gitbaton.cli.common import (
     opened,
     paged,
     print_json,
+    say_broken,
     summed,
-    told_apart,
     warn_all,
 )
 from gitbaton.cli.look import Column, Look
@@ -143,17 +143,17 @@ def _bring_back(baton: Baton, name: str, *, json: bool) -> int:
 
 def _delete(ctx: Invocation, baton: Baton, name: str, *, force: bool, yes: bool, dry_run: bool, json: bool) -> int:
     """Delete a track, after asking, or only say what would go; the exit code."""
-    from gitbaton.commands.retaining import FREED, checkpoints_told, clean, consented, discreet, laid_out
+    from gitbaton.commands.retaining import FREED, checkpoint_rows, clean, consented, discreet, laid_out
     from gitbaton.retention import removing
     from gitbaton.retention.pruning import Deletion, delete, permit
     from gitbaton.retention.pruning import apply_deletion as apply
     from gitbaton.retention.pruning import deletion as plan
 
-    def told(look: Look, made: Deletion) -> Iterator[str]:
+    def plan_lines(look: Look, made: Deletion) -> Iterator[str]:
         pinned, needed = ({stored.id for stored in items} for items in (made.pinned, made.needed))
         marks = [", ".join(["pinned"] * (s.id in pinned) + ["a run needs it"] * (s.id in needed)) for s in made.items]
         items = [(stored.id, stored, mark) for stored, mark in zip(made.items, marks, strict=True)]
-        rows = zip(marks, checkpoints_told(baton, look, "would remove", items), strict=True)
+        rows = zip(marks, checkpoint_rows(baton, look, "would remove", items), strict=True)
         log = f"'git baton log {in_shell(made.track)}'"
         yield from summed(rows, {"": ("would remove {}", "checkpoint")}, verbose=False, lists=log)
         yield look.fit(f"track {in_quotes(made.track)} would be gone, here and in every clone that syncs")
@@ -166,7 +166,7 @@ def _delete(ctx: Invocation, baton: Baton, name: str, *, force: bool, yes: bool,
             made, warnings = consented(
                 made,
                 lambda: plan(baton, made.track),
-                lambda made: laid_out(ctx, baton, lambda look: told(look, made), json=json),
+                lambda made: laid_out(ctx, baton, lambda look: plan_lines(look, made), json=json),
                 lambda made: (made, apply(baton, made)),
                 "delete for good?",
                 lambda made: permit(baton, made, force=force),
@@ -186,11 +186,11 @@ def _delete(ctx: Invocation, baton: Baton, name: str, *, force: bool, yes: bool,
             many = counted(len(made.items), "checkpoint")
             gone = f"track {in_quotes(made.track)} is gone with {many}; other clones drop it when they sync"
             back = f"hint: 'git baton tracks restore {in_shell(made.track)}' brings it back while git has it"
-            for text in told(looking(ctx, baton), made) if dry_run else (gone, FREED):
+            for text in plan_lines(looking(ctx, baton), made) if dry_run else (gone, FREED):
                 terminal.say(baton.redactor.text(text))
             if not dry_run and made.here:
                 terminal.tell(baton.redactor.text(back))
         if dry_run:
             permit(baton, made, force=force)
     warn_all([baton.redactor.text(text) for text in warnings])
-    return 0 if told_apart(made.broken) else 1
+    return 0 if say_broken(made.broken) else 1

@@ -280,7 +280,7 @@ class _RiskSearch:
                 continue
             seen.add(path)
             left -= 1
-            found = _looked_into(self.repo, place) if left >= 0 else None
+            found = _inspected(self.repo, place) if left >= 0 else None
             if found is None:
                 yield RiskRow(path=f"{path}/", reason="nested-repository", by=DISK, files=0, whole=False)
                 continue
@@ -297,7 +297,7 @@ class _RiskSearch:
                 yield RiskRow(path=f"{path}/", reason="unpushed", by=DISK, size=found.size, files=0, commits=found.commits)
 
 
-def _looked_into(repo: Repo, place: str) -> Inside | None:
+def _inspected(repo: Repo, place: str) -> Inside | None:
     try:
         return inside(repo, place)
     except GitError:  # it takes too long
