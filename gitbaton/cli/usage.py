@@ -58,16 +58,23 @@ class Verbs(TyperGroup):
         formatter.write(overview())
 
 
-MEANT = {  # words that people type, and the verbs that do it
-    "save checkpoint commit record store": "snapshot",
-    "keep": "pin",
-    "back rollback reset revert-turn undo-turn": "revert, restore",
-    "list ls history": "log",
-    "cat": "show",
-    "rename mv delete rm remove track": "tracks",
-    "off disable silence mute quiet": "pause",
-    "gc shrink": "prune, du",
-}
+MEANT = (  # words that people type, and what to say of each
+    ("label tag name", "to name a checkpoint: git baton pin CHECKPOINT NAME"),
+    ("clean risk at-risk", "to see what 'git clean' would take: git baton status --at-risk"),
+    *(
+        (words, *(f"'{name}': {VERBS[name]}" for name in verbs))
+        for words, *verbs in (
+            ("save checkpoint commit record store", "snapshot"),
+            ("keep", "pin"),
+            ("back rollback reset revert-turn undo-turn", "revert", "restore"),
+            ("list ls history", "log"),
+            ("cat", "show"),
+            ("rename mv delete rm remove track", "tracks"),
+            ("off disable silence mute quiet", "pause"),
+            ("gc shrink", "prune", "du"),
+        )
+    ),
+)
 
 
 def unknown(under: str, word: str = "") -> UsageError:
@@ -80,19 +87,14 @@ def unknown(under: str, word: str = "") -> UsageError:
     far = {name: distance(word, name) for name in names}
     near = [name for name in names if far[name] == min(far.values()) <= (1 if len(word) < 5 else 2)]
     near = near or [name for name in names if len(word) > 2 and name.startswith(word)]
-    if not under and word in ("label", "tag", "name"):
-        return UsageError(f"'{word}' is not a verb of {called}", "to name a checkpoint: git baton pin CHECKPOINT NAME")
-    if not under and word in ("clean", "risk", "at-risk"):
-        return UsageError(
-            f"'{word}' is not a verb of {called}", "to see what 'git clean' would take: git baton status --at-risk"
-        )
-    meant = next((verbs for words, verbs in MEANT.items() if word in words.split()), "") if not under else ""
-    if meant:
-        return UsageError(f"'{word}' is not a verb of {called}", *(f"'{name}': {VERBS[name]}" for name in meant.split(", ")))
+    wrong = f"'{word}' is not a verb of {called}"
+    hints = next((hints for words, *hints in MEANT if word in words.split()), []) if not under else []
+    if hints:
+        return UsageError(wrong, *hints)
     if any(f"{under} {name}".lstrip() in DESTROY for name in near):
         near = []
     said = f"the most similar verb{' is' if len(near) == 1 else 's are'} " + ", ".join(f"'{name}'" for name in near)
-    return UsageError(f"'{word}' is not a verb of {called}", *([said] if near else []), f"'{called} -h' lists the verbs")
+    return UsageError(wrong, *([said] if near else []), f"'{called} -h' lists the verbs")
 
 
 def distance(one: str, other: str) -> int:

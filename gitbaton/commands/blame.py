@@ -150,9 +150,8 @@ def _why_lines(baton: Baton, look: Look, line: BlamedLine, older: tuple[str, ...
     c, oid = one.checkpoint, look.id(one.id)
     turn = f"turn {turn_of(c)} of " if turn_of(c) else "track "
     prompted, by_hand = at_prompt(c.kind, c.step), c.kind == "auto" and c.step == BEFORE_PROMPT
-    client = f", {bare(c.agent.name)}" if c.agent and not by_hand else ""
+    client, previous = f", {bare(c.agent.name)}" if c.agent and not by_hand else "", c.previous
     came = f"came with {oid}, {turn}{bare(c.track)}, {look.age(c.created)}{client}"
-    previous = one.checkpoint.previous
     kept = previous is not None and _is_there(baton, previous)
     diff = [f"git baton diff {baton.short(previous)} {baton.short(one.id)} -- {there}"] if previous and kept else []
     was += [] if kept or previous is None else [_pair("perhaps", "of an earlier one: those before it were removed")]

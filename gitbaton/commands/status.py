@@ -175,8 +175,9 @@ def dashboard(
     """Yield the current track first, then the newest; one line each, as many as the screen takes; at last all of them in one
     line, and where the words of the current one are older, what has happened since, and the open turn, ``going``."""
     tracks = sorted(tracks, key=lambda t: not t.current)
-    older = tracks[0].current and tracks[0].stored.checkpoint.carried is not None
-    back = plain(tracks[0].stored.restored) if tracks[0].current else ""
+    first = tracks[0]
+    older = first.current and first.stored.checkpoint.carried is not None
+    back = plain(first.stored.restored) if first.current else ""
     silent = state.paused(baton.repo, look.now)
     lines = BESIDE + older + bool(back) + bool(silent) + bool(going)
     shown = tracks if everything or look.rows is None else tracks[: max(look.rows - lines, 1)]
@@ -184,7 +185,6 @@ def dashboard(
     foreign, hidden = sum(t.stored.foreign for t in tracks), len(tracks) - len(shown)
     parts = [counted(len(tracks), "track"), f"{foreign} foreign" * bool(foreign), f"{hidden} not shown (--all)" * bool(hidden)]
     said = ", ".join(filter(None, parts))
-    first = tracks[0]
     if first.current:
         drift = look.drift(first.live)
         yield from look.table((Column(),), [(((f"{said}.  {bare(first.stored.checkpoint.track)}: ", ""), *drift),)])
