@@ -1,2 +1,1 @@
-"""The verbs: each a function with its options as parameters, in a module of its own or of its family; imported when it is
-called. Each has a function ``command`` whose parameters are its options."""
+"""The verbs: each a function with its options as parameters, in a module of its own or of its family, imported when it is called."""

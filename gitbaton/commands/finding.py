@@ -31,7 +31,7 @@ REMOVE = "'git baton prune --threads' removes all but the newest of a thread, 'g
 
 
 @value
-class ThreadCheckpoint:
+class ThreadPlace:
     """A checkpoint of a thread: ``remote`` is where it was fetched from, None where it is here; ``id`` is None for writes that
     came late."""
 
@@ -73,11 +73,11 @@ def scan_threads(baton: Baton, names: Sequence[str], *, alone: bool, files: bool
     return replace(report, problems=(*report.problems, *problems))
 
 
-def placed(baton: Baton, hits: Sequence[Hit]) -> Iterator[tuple[Hit, ThreadCheckpoint | None]]:
+def placed(baton: Baton, hits: Sequence[Hit]) -> Iterator[tuple[Hit, ThreadPlace | None]]:
     """Yield each hit with the checkpoint of a thread that it stands in, once for each of several, for threads that hold the
     same have the same commits; None where it is in none."""
     wanted = {hit.commit for hit in hits if hit.commit is not None and hit.checkpoint is None}
-    found: dict[str, list[ThreadCheckpoint]] = {}
+    found: dict[str, list[ThreadPlace]] = {}
     refs = [baton.repo.objects.refs(prefix) for prefix in (THREADS, LATE, REMOTES)] if wanted else []
     for ref, tip in (item for some in refs for item in some.items()):
         remote, text = None, ref
@@ -89,7 +89,7 @@ def placed(baton: Baton, hits: Sequence[Hit]) -> Iterator[tuple[Hit, ThreadCheck
             if state not in found.setdefault(oid, []):
                 found[oid].append(state)
     for hit in hits:
-        there: Sequence[ThreadCheckpoint | None] = found.get(hit.commit or "", ()) if hit.checkpoint is None else ()
+        there: Sequence[ThreadPlace | None] = found.get(hit.commit or "", ()) if hit.checkpoint is None else ()
         yield from ((hit, state) for state in there or (None,))
 
 
@@ -110,7 +110,7 @@ def forgets(baton: Baton, hits: Iterable[Hit]) -> list[str]:
 
 def _states(
     baton: Baton, ref: str, tip: str, place: tuple[str | None, tuple[str, str]], wanted: set[str]
-) -> Iterator[tuple[str, ThreadCheckpoint]]:
+) -> Iterator[tuple[str, ThreadPlace]]:
     remote, names = place
     chain = ThreadChain(reader(baton.repo.objects), baton.repo.layout.algorithm, bytes.fromhex(tip))
     late = "/late/" in ref
@@ -118,7 +118,7 @@ def _states(
         thread, namespace = _named(baton, chain, ref.replace("/late/", "/threads/", 1) if late else "", names)
         for oid, id in ((tip, None),) if late else ((e.commit.hex() if e.commit else "", e.id) for e in chain.walk()):
             if oid in wanted:
-                yield oid, ThreadCheckpoint(remote=remote, thread=thread, namespace=namespace, id=id)
+                yield oid, ThreadPlace(remote=remote, thread=thread, namespace=namespace, id=id)
 
 
 def _named(baton: Baton, chain: ThreadChain, beside: str, names: tuple[str, str]) -> tuple[str, str]:
@@ -131,7 +131,7 @@ def _named(baton: Baton, chain: ThreadChain, beside: str, names: tuple[str, str]
     return named(names, chain.head()) if tip is not None or not beside else names
 
 
-def hit_place(baton: Baton, hit: Hit, state: ThreadCheckpoint | None = None) -> str:
+def hit_place(baton: Baton, hit: Hit, state: ThreadPlace | None = None) -> str:
     """Describe the place of a secret: the checkpoint, the thread or the commit, and the file, the note, the field or the
     channel."""
     from gitbaton.scanning import UNFILTERED
@@ -148,7 +148,7 @@ def hit_place(baton: Baton, hit: Hit, state: ThreadCheckpoint | None = None) -> 
     return where if noted and not hit.checkpoint else f"{called} {where}".lstrip()
 
 
-def _in_thread(state: ThreadCheckpoint, path: str) -> str:
+def _in_thread(state: ThreadPlace, path: str) -> str:
     text = f"thread {in_quotes(name(state.thread))}" + (
         f" namespace {in_quotes(name(state.namespace))}" if state.namespace else ""
     )
@@ -160,12 +160,12 @@ def _in_thread(state: ThreadCheckpoint, path: str) -> str:
     return f"{text} {_HELD[kind]} {in_quotes(name(held))}" if held is not None else f"{text} {_WHOLE.get(path) or plain(path)}"
 
 
-def id_of(state: ThreadCheckpoint, path: str) -> str | None:
+def id_of(state: ThreadPlace, path: str) -> str | None:
     """Return the checkpoint that a path belongs to; writes that came late name it themselves."""
     return state.id if state.id is not None else name_of(path.rpartition("/")[0].removeprefix("i.").encode()) or None
 
 
-def removes(places: Iterable[tuple[Hit, ThreadCheckpoint | None]]) -> bool:
+def removes(places: Iterable[tuple[Hit, ThreadPlace | None]]) -> bool:
     """Whether a secret stands in a thread that is here, or in its name."""
     return any(
         state.remote is None if state is not None else hit.commit is None and hit.path.startswith("name of thread ")

@@ -12,9 +12,9 @@ from gitbaton.errors import UsageError
 from gitbaton.scanning import NAMED, NOT_SCANNED, UNFILTERED, Hit, scan, scanner
 
 if TYPE_CHECKING:
-    from gitbaton.commands.finding import ThreadCheckpoint
+    from gitbaton.commands.finding import ThreadPlace
 
-Place = tuple[Hit, "Optional[ThreadCheckpoint]"]
+Place = tuple[Hit, "Optional[ThreadPlace]"]
 
 
 def command(
@@ -71,7 +71,7 @@ def command(
     return 1 if report.hits else 128 if report.problems else 0
 
 
-def _document(hit: Hit, state: "Optional[ThreadCheckpoint]") -> Json:
+def _document(hit: Hit, state: "Optional[ThreadPlace]") -> Json:
     """A hit as JSON: words have a field, files a path and a line."""
     name, file, thread = path_document(hit.path), hit.line or hit.kind == UNFILTERED, None
     if state is not None:
