@@ -1,1 +1,1 @@
-"""The verbs: each a function with its options as parameters, in a module of its own or of its family, imported when it is called."""
+"""The verbs: each a function with its options as parameters, in a module of its own or of its family; imported late."""
