@@ -16,7 +16,7 @@ from gitbaton.codec import Json, plain
 from gitbaton.journal.values import Cause
 from gitbaton.render import path_in_quotes
 from gitbaton.running.context import Event
-from gitbaton.running.recorded import output
+from gitbaton.running.plans import output
 from gitbaton.system.files import write_all
 from gitbaton.values import replace
 

@@ -57,7 +57,7 @@ def settle_step(
     if done == undone:
         raise UsageError("--done and --undone exclude each other" if done else "neither --done nor --undone is given")
     from gitbaton.commands.stepping import decided, finish, plan_of, step_named, waiting
-    from gitbaton.running.recovery import settle
+    from gitbaton.running.effects import settle
 
     with decided(ctx, run, json=json, wait=waiting(wait)) as (at, context):
         return finish(at, settle(context, step_named(context, plan_of(context), step), done).code)
@@ -98,7 +98,7 @@ def compensate_steps(
 def _foretell(context: "Context", names: list[str], plan: "Optional[Plan]", *, json: bool) -> int:
     """Print what would be undone, in its order; exit 1 for nothing. Raises RunError 76 for an unknown outcome."""
     from gitbaton.running.effects import compensation, to_compensate
-    from gitbaton.running.recorded import step_of
+    from gitbaton.running.plans import step_of
 
     found = []
     for name, effect in to_compensate(context, names, plan):

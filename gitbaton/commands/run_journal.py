@@ -10,14 +10,13 @@ from gitbaton.cli.look import Cell, Column, Look
 from gitbaton.cli.options import Argument, Invocation, Option
 from gitbaton.codec import counted, in_quotes, plain, timestamp
 from gitbaton.errors import MENDS, BatonError, UsageError
-from gitbaton.journal import prune
-from gitbaton.journal.audit import export, to_export, verify
+from gitbaton.journal import upkeep
 from gitbaton.journal.chain import Journal, chosen, in_use, remembered
 from gitbaton.journal.state import fold
+from gitbaton.journal.upkeep import export, to_export, verify
 from gitbaton.retention.removing import sweep
 from gitbaton.running.claims import Claims
-from gitbaton.running.plans import duration
-from gitbaton.running.recorded import kept_plan, whole
+from gitbaton.running.plans import duration, kept_plan, whole
 from gitbaton.values import value
 
 RUNS = (Column(), Column(right=True, goes=1), Column(goes=2), Column())
@@ -167,9 +166,9 @@ def prune_runs(
     with opened(ctx) as baton:
         journal = Journal(baton.repo, author=b"", clock=baton.clock)
         busy = {claim.run for claim in Claims(baton.repo).others()} | (set() if runs else set(in_use(baton.repo)))
-        many, now = prune.KEEP if keep is None else keep, baton.clock()
-        planned = prune.plan(journal, runs or (), keep=many, older=age, now=now, busy=busy, force=force)
-        gone, kept = (planned.drops, ()) if dry_run else prune.apply(journal, planned)
+        many, now = upkeep.KEEP if keep is None else keep, baton.clock()
+        planned = upkeep.plan_prune(journal, runs or (), keep=many, older=age, now=now, busy=busy, force=force)
+        gone, kept = (planned.drops, ()) if dry_run else upkeep.apply_prune(journal, planned)
         if gone and not dry_run:
             warn_all(sweep(baton))
         stay = (*planned.kept, *kept)

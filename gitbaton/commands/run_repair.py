@@ -9,7 +9,7 @@ from gitbaton.codec import plain
 from gitbaton.commands.reporting import because
 from gitbaton.commands.stepping import desk, ended, forecast_document, say_forecasts, side, waiting
 from gitbaton.errors import UsageError
-from gitbaton.running.repair import Order, Repair
+from gitbaton.running.engine import Order, Repair
 from gitbaton.tools.comparing import tree_of
 from gitbaton.worktree import globs
 

@@ -22,8 +22,7 @@ from gitbaton.running import engine, plans
 from gitbaton.running.claims import Claims
 from gitbaton.running.context import Context, Outcome, Take
 from gitbaton.running.engine import Engine
-from gitbaton.running.plans import duration
-from gitbaton.running.recorded import everything, kept_plan, newest, step_of
+from gitbaton.running.plans import duration, everything, kept_plan, newest, step_of
 from gitbaton.running.report import Forecast
 from gitbaton.values import cast, value
 

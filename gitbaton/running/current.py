@@ -78,7 +78,7 @@ def unfinished(baton: Baton) -> tuple[Unfinished, ...]:
 def recording(baton: Baton, track: str) -> tuple[Unfinished, ...]:
     """The unfinished runs that have a step whose checkpoints go to a track, or may have one: they cannot be read."""
     from gitbaton.errors import GitError, UnreadableRunError
-    from gitbaton.running.recorded import kept_plan, whole
+    from gitbaton.running.plans import kept_plan, whole
 
     objects, found = baton.repo.objects, []
     for run, state in _open(baton):

@@ -12,7 +12,7 @@ from gitbaton.journal.state import EffectState, StepState
 from gitbaton.journal.values import Cause, Logged, Reads, Record, Step
 from gitbaton.model import Oid
 from gitbaton.running.context import Context
-from gitbaton.running.recorded import exit_of
+from gitbaton.running.plans import exit_of
 from gitbaton.values import cast, value
 from gitbaton.worktree import globs
 from gitbaton.worktree.filetrees import FileEntry, same
@@ -234,7 +234,7 @@ def why(
     last = state.end or (state.ends[-1] if state.ends else None) or state.failed
     if last is None:
         return Cause(kind="failed")
-    difference = next(differences(step, last.record, present, tree), None)
+    difference = next(key_differences(step, last.record, present, tree), None)
     if difference is not None:
         return difference
     if last.record.stable is False:  # and else it is not served although its key is that of now
@@ -244,7 +244,7 @@ def why(
     return Cause(kind="compensated" if (last.record.effect or "none") != "none" else "key")
 
 
-def differences(
+def key_differences(
     step: Step, record: Record, now: Present, tree: Callable[[Oid], Mapping[str, FileEntry]] | None
 ) -> Iterator[Cause]:
     """Everything of a key in which a record differs from now, the most telling first; ``tree`` as for ``why``."""

@@ -12,12 +12,22 @@ from gitbaton.journal.values import Cause, Logged, Plan, Record, Step
 from gitbaton.model import Oid
 from gitbaton.running.claims import Held
 from gitbaton.running.context import Context
-from gitbaton.running.decide import Present, Verdict, borrowed, decide, differences, hit, may_be_lost, may_borrow, present, why
-from gitbaton.running.effects import compensation, live
+from gitbaton.running.decide import (
+    Present,
+    Verdict,
+    borrowed,
+    decide,
+    hit,
+    key_differences,
+    may_be_lost,
+    may_borrow,
+    present,
+    why,
+)
+from gitbaton.running.effects import compensation, live, noted
 from gitbaton.running.graph import as_they_run, edges, graph
 from gitbaton.running.outputs import Materials, materials, ours_of, result_of
-from gitbaton.running.recorded import exit_of, newest, step_of, whole
-from gitbaton.running.recovery import noted
+from gitbaton.running.plans import exit_of, newest, step_of, whole
 from gitbaton.values import cast, replace, value
 from gitbaton.worktree import globs
 from gitbaton.worktree.filetrees import FileEntry, same
@@ -184,7 +194,7 @@ class Ahead:
             path = cause.path or ""
             return (cause.kind == "dep" and path in self.moving) or (cause.kind == "input" and loose(path))
 
-        return all(map(open_, differences(step, record, now, self.ctx.entries)))
+        return all(map(open_, key_differences(step, record, now, self.ctx.entries)))
 
     def materials(self, step: Step, logged: Logged) -> Materials | None:
         """What serving a result would change in the work tree; None where it cannot be served."""
@@ -312,7 +322,7 @@ def explain(ctx: Context, of: Plan, name: str, scope: Collection[str]) -> tuple[
     logged = newest(known)
     found: list[Cause] = []
     if logged is not None and item.now is not None:
-        found += differences(item.step, logged.record, item.now, ctx.entries)
+        found += key_differences(item.step, logged.record, item.now, ctx.entries)
         found += [Cause(kind="output", path=p, old=a, new=b) for p, a, b in _moved(ctx, item.step, item.logged or known.end)]
     causes = {(cause.kind, cause.path) for cause in found}
     if item.cause is not None and (item.cause.kind, item.cause.path) not in causes:

@@ -161,14 +161,14 @@ journal journal/state.py: a doubtful effect never happened
 +return _with_effect(step, replace(effect, state="undone"))
 
 runs running/decide.py: an approval outlives its inputs
--if step.gate is None or (state.gate == "approved" and state.gate_key == key):
-+if step.gate is None or state.gate == "approved":
+-return "open" if step.gate is None or (state.gate == "approved" and state.gate_key == key) else "gate"
++return "open" if step.gate is None or state.gate == "approved" else "gate"
 
 runs running/effects.py: dependents are undone last
 -return undo(ctx, plan, live(ctx.state(), others) + mine[::-1], held)
 +return undo(ctx, plan, mine[::-1] + live(ctx.state(), others), held)
 
-runs running/recovery.py: torn outputs become a result
+runs running/effects.py: torn outputs become a result
 -doubt = "" if person or not step.writes else _doubt(ctx, step, record, found)
 +doubt = ""
 

@@ -14,7 +14,7 @@ import pytest
 
 from gitbaton.journal.values import Step
 from gitbaton.running.context import Done
-from gitbaton.running.recovery import settle
+from gitbaton.running.effects import settle
 from gitbaton.worktree.crashmarker import sweep
 from tests.kit import Sandbox
 from tests.kit.cutkit import Scene

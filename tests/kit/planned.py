@@ -13,8 +13,7 @@ from gitbaton.journal.chain import Journal
 from gitbaton.journal.values import Logged, Plan, Step
 from gitbaton.running import plans
 from gitbaton.running.context import Event, Outcome
-from gitbaton.running.engine import Engine
-from gitbaton.running.repair import Order, Repair
+from gitbaton.running.engine import Engine, Order, Repair
 from tests.kit.repos import Sandbox
 
 

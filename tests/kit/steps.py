@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from gitbaton import Baton
-from gitbaton.journal.audit import verify
 from gitbaton.journal.chain import Journal
 from gitbaton.journal.state import StepState
+from gitbaton.journal.upkeep import verify
 from gitbaton.journal.values import Cause, Logged, Plan, Step
+from gitbaton.running.attempt import perform
 from gitbaton.running.claims import Claims
 from gitbaton.running.context import Context, Done, Event
 from gitbaton.running.engine import Engine
-from gitbaton.running.step import perform
 from gitbaton.secrets import Redactor
 from gitbaton.values import replace
 from tests.kit.processes import in_child

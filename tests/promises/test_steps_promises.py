@@ -7,12 +7,11 @@ import os
 import pytest
 
 from gitbaton.errors import GitError, RunError
-from gitbaton.journal import prune
+from gitbaton.journal import upkeep
 from gitbaton.journal.values import Cause, Plan
-from gitbaton.running.effects import compensate
-from gitbaton.running.recovery import settle
-from gitbaton.running.repair import Order
-from gitbaton.running.step import perform
+from gitbaton.running.attempt import perform
+from gitbaton.running.effects import compensate, settle
+from gitbaton.running.engine import Order
 from gitbaton.secrets import Redactor
 from tests.kit import Sandbox
 from tests.kit.commands import until
@@ -248,7 +247,7 @@ def test_a_run_that_vanishes_is_not_begun_anew_by_who_works_on_it(run: Runner) -
 def test_a_name_that_is_used_again_means_other_effects(run: Runner) -> None:
     run.go(A)
     with run.open() as ctx:
-        prune.apply(ctx.journal, prune.plan(ctx.journal, ["r1"], now=ctx.clock()))
+        upkeep.apply_prune(ctx.journal, upkeep.plan_prune(ctx.journal, ["r1"], now=ctx.clock()))
         perform(ctx, A, Plan(steps=(A,)))
     first, second = keys(run)
     assert first != second

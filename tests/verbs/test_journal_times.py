@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from gitbaton.journal import prune
+from gitbaton.journal import upkeep
 from tests.kit import Sandbox
 from tests.kit.journals import RUN, journal, record, step_of
 from tests.kit.repos import SOME_TIME
@@ -31,5 +31,5 @@ def test_a_run_is_as_old_as_its_end(repo: Sandbox) -> None:
     j = journal(repo)
     step_of(j, "long", "x", duration_ms=3_600_000)
     now = SOME_TIME + timedelta(seconds=3_700)
-    assert prune.plan(j, keep=0, older=1_000.0, now=now).drops == ()
-    assert [d.run for d in prune.plan(j, keep=0, older=50.0, now=now).drops] == [RUN]
+    assert upkeep.plan_prune(j, keep=0, older=1_000.0, now=now).drops == ()
+    assert [d.run for d in upkeep.plan_prune(j, keep=0, older=50.0, now=now).drops] == [RUN]

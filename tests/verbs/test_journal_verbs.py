@@ -11,10 +11,10 @@ import pytest
 
 from gitbaton.errors import NoAnswerError, RecordError
 from gitbaton.git.objects import TreeEntry, new_object, tree_data
-from gitbaton.journal import prune
-from gitbaton.journal.audit import to_export
+from gitbaton.journal import upkeep
 from gitbaton.journal.chain import Journal, remember
 from gitbaton.journal.state import fold
+from gitbaton.journal.upkeep import to_export
 from gitbaton.journal.values import Undeclared, Writes, run_ref
 from tests.kit import Sandbox
 from tests.kit.far import Far, ok, snap
@@ -171,18 +171,18 @@ def test_prune_keeps_the_newest_and_whatever_is_needed(repo: Sandbox, j: Journal
 def test_prune_by_age_and_by_name(repo: Sandbox, j: Journal) -> None:
     ended(j, "old", "young")
     now = SOME_TIME + timedelta(seconds=100)
-    assert [d.run for d in prune.plan(j, keep=0, older=50.0, now=now).drops] == ["old"]
-    assert prune.plan(j, keep=0, older=200.0, now=now).drops == ()
-    assert prune.plan(j, keep=0, now=now, busy={"old"}).drops[0].run == "young"
+    assert [d.run for d in upkeep.plan_prune(j, keep=0, older=50.0, now=now).drops] == ["old"]
+    assert upkeep.plan_prune(j, keep=0, older=200.0, now=now).drops == ()
+    assert upkeep.plan_prune(j, keep=0, now=now, busy={"old"}).drops[0].run == "young"
     j.append("young", record("gate", "pub", lineage="young"))
     refused = repo.here("run", "prune", "young")
     assert (refused.code, refused.err) == (1, "fatal: run 'young' stays: it is unfinished: 'pub' waits at its gate\n")
     with pytest.raises(NoAnswerError, match="run 'old' stays: it is in use"):
-        prune.plan(j, ["old"], now=now, busy={"old"})
+        upkeep.plan_prune(j, ["old"], now=now, busy={"old"})
     assert repo.here("run", "prune", "old").out.startswith("dropped run 'old': 2 records, was ")
     assert repo.here("run", "prune", "old").code == 2
-    planned = prune.Plan(drops=(prune.Drop(run="young", was="1" * 40, records=1, newest=None),), kept=())
-    gone, kept = prune.apply(j, planned)
+    planned = upkeep.Plan(drops=(upkeep.Drop(run="young", was="1" * 40, records=1, newest=None),), kept=())
+    gone, kept = upkeep.apply_prune(j, planned)
     assert gone == () and kept[0].run == "young" and j.names() == ["young"], "it has moved since"
 
 

@@ -23,10 +23,10 @@ from gitbaton.errors import (
 )
 from gitbaton.git.objects import TreeEntry, commit_data, new_object, tree_data
 from gitbaton.git.repo import Door
-from gitbaton.journal.audit import verify
 from gitbaton.journal.chain import Journal, chosen, in_use, remember
 from gitbaton.journal.codec import document
 from gitbaton.journal.state import fold
+from gitbaton.journal.upkeep import verify
 from gitbaton.journal.values import Output, Reads, Record, Undeclared, Writes, check_run, run_ref
 from gitbaton.model import Oid
 from gitbaton.secrets import Redactor

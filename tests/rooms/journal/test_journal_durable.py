@@ -20,7 +20,7 @@ import pytest
 
 from gitbaton.errors import BatonError
 from gitbaton.git.repo import Door
-from gitbaton.journal.audit import verify
+from gitbaton.journal.upkeep import verify
 from gitbaton.journal.values import Logged, run_ref
 from gitbaton.worktree.filesets import Files
 from tests.kit import Sandbox

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gitbaton.errors import NoAnswerError, NotFoundError, RunError, UsageError
-from gitbaton.journal.audit import verify
+from gitbaton.journal.upkeep import verify
 from tests.kit import Sandbox
 from tests.kit.planned import Planned
 

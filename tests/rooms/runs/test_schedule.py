@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from gitbaton.errors import RunError
 from gitbaton.journal.state import RunState, StepState
 from gitbaton.journal.values import Plan, Step
+from gitbaton.running.attempt import Guards
 from gitbaton.running.graph import Schedule, carry_out, collide
-from gitbaton.running.step import Guards
 from tests.kit.commands import until
 
 

@@ -22,7 +22,7 @@ from gitbaton.running.context import Event
 from gitbaton.running.current import unfinished
 from gitbaton.running.effects import live, undo
 from gitbaton.running.engine import Engine, looking
-from gitbaton.running.recorded import rebuilt, step_of
+from gitbaton.running.plans import rebuilt, step_of
 from gitbaton.values import replace
 from tests.kit import Sandbox
 from tests.kit.commands import until

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import pytest
 
 from gitbaton.journal.values import Backoff, Cause
-from gitbaton.running.recorded import output
+from gitbaton.running.plans import output
 from tests.kit import Sandbox
 from tests.kit.moments import Args, at
 from tests.kit.steps import Runner, changed, counted, sh

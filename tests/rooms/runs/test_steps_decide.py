@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from gitbaton.journal.state import EffectState, StepState
 from gitbaton.journal.values import Backoff, Cause, Logged, Reads, Record, Step, Writes
+from gitbaton.running.attempt import tried_again, wait
 from gitbaton.running.decide import DECISIONS, Present, decide, hit, why
 from gitbaton.running.outputs import Owners, materials, sort_out
-from gitbaton.running.step import tried_again, wait
 from gitbaton.values import replace
 from gitbaton.worktree.filesets import FileEntry, FileSet
 from gitbaton.worktree.filetrees import differences

@@ -8,8 +8,7 @@ import pytest
 
 from gitbaton.errors import NoAnswerError, RunError, UsageError
 from gitbaton.journal.values import Cause, Step
-from gitbaton.running.effects import approve, compensate
-from gitbaton.running.recovery import settle
+from gitbaton.running.effects import approve, compensate, settle
 from gitbaton.values import replace
 from tests.kit import Sandbox
 from tests.kit.steps import Runner, changed, sh

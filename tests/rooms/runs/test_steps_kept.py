@@ -11,8 +11,8 @@ import pytest
 from gitbaton import Baton
 from gitbaton.commands.reporting import EventLines
 from gitbaton.journal.values import Plan
-from gitbaton.running.recorded import output
-from gitbaton.running.step import perform
+from gitbaton.running.attempt import perform
+from gitbaton.running.plans import output
 from tests.kit import Sandbox
 from tests.kit.steps import Runner, changed, sh
 from tests.kit.tiers import some

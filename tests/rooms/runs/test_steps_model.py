@@ -11,7 +11,7 @@ from pathlib import Path
 
 from gitbaton.journal.values import Step
 from gitbaton.running.context import POINTS, Done
-from gitbaton.running.recovery import settle
+from gitbaton.running.effects import settle
 from tests.kit import Sandbox
 from tests.kit.steps import Runner, listing, sh
 from tests.kit.tiers import sized

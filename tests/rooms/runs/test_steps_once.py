@@ -9,12 +9,11 @@ import pytest
 from gitbaton.commands.run_show import difference
 from gitbaton.commands.stepping import plan_of, step_named
 from gitbaton.errors import NoAnswerError, RunError
-from gitbaton.journal.prune import plan
+from gitbaton.journal.upkeep import plan_prune
 from gitbaton.journal.values import Cause, Plan, Step
 from gitbaton.running.context import Done
-from gitbaton.running.effects import approve, compensate, to_compensate
+from gitbaton.running.effects import approve, compensate, settle, to_compensate
 from gitbaton.running.engine import Engine
-from gitbaton.running.recovery import settle
 from tests.kit import Sandbox
 from tests.kit.steps import Runner, changed, sh
 
@@ -199,7 +198,7 @@ def test_a_rejected_gate_is_asked_again_for_other_inputs(run: Runner) -> None:
 def test_a_run_that_is_dropped_says_how_many_effects_stand(run: Runner) -> None:
     assert run.go(PUB).state == "ok" and run.go(changed(PUB, name="other", writes=("p",), argv=("touch", "p"))).state == "ok"
     with run.open() as ctx:
-        (drop,) = plan(ctx.journal, ["r1"], now=run.clock()).drops
+        (drop,) = plan_prune(ctx.journal, ["r1"], now=run.clock()).drops
         assert drop.effects == 2
     other = Runner(run.repo, "r2", clock=run.clock)
     assert other.go(changed(PUB, name="third", writes=("q",), argv=("touch", "q"))).state == "ok"

@@ -13,8 +13,8 @@ from gitbaton.errors import UsageError
 from gitbaton.journal.values import Cause
 from gitbaton.running import plans
 from gitbaton.running.decide import present
-from gitbaton.running.recorded import opened
-from gitbaton.running.recovery import recover
+from gitbaton.running.effects import recover
+from gitbaton.running.plans import opened
 from gitbaton.values import replace
 from tests.kit import Sandbox
 from tests.kit.moments import at
