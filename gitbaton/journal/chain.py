@@ -392,7 +392,7 @@ def _commits(objects: Objects, root: Oid, tip: Oid, known: Collection[Oid]) -> t
 
 
 def _beside(oid: Oid, tree: Object | None, objects: Objects) -> dict[str, Oid]:
-    """What lies beside a record, and the record itself, by name."""
+    """Return the parts beside a record, and the record itself, by name. Raises RecordError."""
     if tree is None or tree.kind != "tree" or tree.data is None:
         raise RecordError(f"the tree of commit {oid} cannot be read")
     parts: dict[str, Oid] = {}
@@ -435,7 +435,7 @@ def _servable(logged: Logged, key: str) -> bool:
 
 
 def _of_lineage(record: Record, lineage: str) -> Record:
-    """A record as one of a run whose first record came from another process, after this one looked: then its step is new."""
+    """Return the record with the lineage of a run that another process began meanwhile: then its step is new."""
     if record.lineage == lineage:
         return record
     record = replace(record, lineage=lineage)
@@ -457,7 +457,7 @@ def subject(record: Record) -> bytes:
 
 
 def _parts(record: Record, trees: Mapping[str, Oid]) -> dict[str, Oid]:
-    """What lies beside a record: what it names itself, and what is given. Raises UsageError when they differ."""
+    """Return the parts of a record: those that it names itself, and those given. Raises UsageError when they differ."""
     parts = record.named
     for name, oid in trees.items():
         if name not in (*TREES, *BLOBS):

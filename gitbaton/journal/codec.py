@@ -48,7 +48,7 @@ def fit(record: Record) -> Record:
 
 
 def _cut(of: Record | Writes, *names: str) -> dict[str, object]:
-    """Those of some lists that are too long, cut, and how many more there were."""
+    """Return the lists that are too long, cut, and how many more there were."""
     changes: dict[str, object] = {}
     for name in names:
         items = getattr(of, name)
@@ -61,7 +61,7 @@ def _cut(of: Record | Writes, *names: str) -> dict[str, object]:
 
 
 def _fewer_modes(writes: Writes) -> dict[str, object]:
-    """Where a record cannot list all permissions: all others, then, may be no more than those left out have in common."""
+    """Return the permissions that a record can list, if not all: the others get what those left out have in common."""
     kept = _kept([path for path, _ in writes.modes])
     if kept == len(writes.modes):
         return {}
@@ -72,7 +72,7 @@ def _fewer_modes(writes: Writes) -> dict[str, object]:
 
 
 def _kept(items: list[str]) -> int:
-    """How many of the first texts a record can list."""
+    """Return how many of the first texts a record can list."""
     if len(items) < 100 and sum(map(len, items)) < MAX_FIELD // 8:
         return len(items)
     size = 0
@@ -160,7 +160,7 @@ def _cause_document(c: Cause) -> Json:
 
 
 def decode(raw: bytes) -> Record:
-    """The record in JSON bytes of version 1 that anybody may have written. Unknown keys are not looked at.
+    """Return the record in untrusted JSON bytes of version 1. Unknown keys are ignored.
 
     Raises RecordError for bytes that break the format.
     """

@@ -1,4 +1,4 @@
-"""What the records of a run come to: a pure function. What is served, run again or asked about is decided elsewhere."""
+"""State of a run, folded from its records by a pure function. What follows from it is decided elsewhere."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 @value
 class EffectState:
-    """What became of one effect, by its idempotency key. ``logged``: the begin, or the end that proves it. ``state``: ``live``,
-    ``unknown`` (begun, and nobody knows), ``undoing`` (its compensation has not ended well), ``undone`` (that, or it is known
-    that it never happened). ``doubt``: an attempt before the newest one may have had it."""
+    """State of one effect, by its idempotency key. ``logged``: the begin, or the end that proves it. ``state``: ``live``,
+    ``unknown`` (begun, with no word on whether it happened), ``undoing`` (its compensation has not ended well), ``undone``
+    (that, or it is known that it never happened). ``doubt``: an attempt before the newest one may have had it."""
 
     idem: str
     key: str
@@ -33,7 +33,7 @@ class EffectState:
 
 @value
 class StepState:
-    """What the records say of one step.
+    """State of one step by its records.
 
     ``end``: the newest result, None after a compensation or a settle that undid it; ``ends``: all of them. ``first_pre``:
     the tree of its outputs before its first begin, ``first_modes`` its permissions and ``first_folders`` the folders that
@@ -41,7 +41,8 @@ class StepState:
     ``settled``: a person's decision, if no begin is newer. ``gate_key``: the key that the gate was reached, or decided,
     with. ``effects``: newest last. ``attempts``: how many begins, ``in_vain`` of those since the newest result or settle;
     ``last``: how the newest began, or ended. ``defined``: the blob in which the newest of them says all of a step of the
-    command line. ``compensating``: a compensation that has not ended well. ``records``: all of its records."""
+    command line. ``compensating``: a compensation that has not ended well. ``records``: all of its records.
+    """
 
     name: str
     end: Logged | None = None
@@ -65,7 +66,7 @@ class StepState:
 
     @property
     def unknown(self) -> EffectState | None:
-        """The newest effect of which nobody knows whether it happened."""
+        """The newest effect whose outcome is unknown."""
         return next((effect for effect in reversed(self.effects) if effect.state == "unknown"), None)
 
     @property
@@ -84,9 +85,9 @@ class StepState:
 
 @value
 class RunState:
-    """What the records say of a run. ``steps``: by name, in the order in which they were first met. ``plan``: the newest claim
-    of a plan, ``released`` how it was let go since. ``repair``: the one that is not at its end. ``lost``: the newest mark of a
-    mend, before which records may be missing. ``last``: its newest record."""
+    """State of a run by its records. ``steps``: by name, in the order in which they were first met. ``plan``: the newest
+    claim of a plan, ``released`` how it was let go since. ``repair``: the one that is not at its end. ``lost``: the newest
+    mark of a mend, before which records may be missing. ``last``: its newest record."""
 
     run: str = ""
     lineage: str = ""
@@ -103,27 +104,27 @@ class RunState:
 
     @property
     def over(self) -> bool:
-        """Whether its plan came to its end, and nobody took it up since."""
+        """Whether the plan came to its end, and no process took it up since."""
         return self.released is not None and self.released.record.state == "complete"
 
     @property
     def cut(self) -> bool:
-        """Whether nothing was recorded since a mend before which records may be missing."""
+        """Whether the newest record is the mark of a mend before which records may be missing."""
         return self.lost is not None and self.lost is self.last
 
     @property
     def foreign(self) -> bool:
-        """Whether it was fetched, and nothing local followed."""
+        """Whether the run was fetched, and no local record followed."""
         return self.last is not None and self.last.foreign
 
     @property
     def finished(self) -> bool:
-        """Whether nothing of it is left to do."""
+        """Whether the run has nothing left to do."""
         return not self.why
 
     @property
     def why(self) -> tuple[str, ...]:
-        """What is unfinished, for people."""
+        """The unfinished parts, one sentence each."""
         why = [text for step in self.steps.values() if (text := self.unfinished(step))]
         if self.plan is not None and not self.over:
             why.insert(0, "the plan is stopped" if self.released is not None else "the plan is not at its end")
@@ -249,7 +250,7 @@ def _fail(step: StepState, logged: Logged) -> StepState:
 
 
 def _abort(step: StepState, logged: Logged) -> StepState:
-    """What was begun is given up; whether its effect happened stays as unknown as it was."""
+    """Give up what was begun; whether its effect happened stays as unknown as it was."""
     last = logged if logged.record.exit is not None else step.last
     return replace(step, begun=None, last=last)
 
@@ -299,7 +300,7 @@ def _with_effect(step: StepState, effect: EffectState) -> StepState:
 
 
 def _without_end(step: StepState, effect: EffectState) -> StepState:
-    """A result whose effect is undone stands no more."""
+    """Drop a result whose effect is undone."""
     stands = step.end is not None and step.end.record.idem != effect.idem
     return step if stands else replace(step, end=None)
 

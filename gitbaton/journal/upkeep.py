@@ -26,8 +26,8 @@ _UNDOERS = ("comp-end", "comp-fail")
 
 @value
 class Report:
-    """What was looked at and what is wrong: one line each, empty where nothing is. ``keys``: how many were made again;
-    ``unproved``: how many could not be, because words were cut or a secret taken out."""
+    """Result of an audit: how many ``records`` there are, and the ``problems``, one line each. ``keys``: how many were made
+    again; ``unproved``: how many could not be, because words were cut or a secret taken out."""
 
     run: str
     records: int
@@ -70,7 +70,7 @@ def _key(logged: Logged, made: str | None, undone: int) -> list[str]:
 
 
 def _parts(logged: Logged) -> list[str]:
-    """What lies beside a record against what it says."""
+    """Compare the parts beside a record with those that it names."""
     record, said, named = logged.record, [], logged.record.named
     for name in ("reads", "pre", "writes", "stdout", "stderr"):
         oid, there = named.get(name), logged.parts.get(name)
@@ -86,7 +86,7 @@ def _parts(logged: Logged) -> list[str]:
 
 
 def _order(record: Record, before: StepState) -> list[str]:
-    """Whether what ends has begun. An abort without a begin keeps what somebody else wrote into the write set."""
+    """Return what is wrong where an end has no begin. An abort without one keeps foreign files of the write set."""
     name = f"the '{record.type}' of {in_quotes(before.name)}"
     begun, undoing = (logged.record if logged is not None else None for logged in (before.begun, before.compensating))
     if record.type in ("end", "fail") and begun is None:
@@ -108,9 +108,9 @@ _MAX_BLOB = 1 << 30
 
 
 def to_export(journal: Journal, run: str, folder: str) -> list[FileEntry]:
-    """What an export writes into a folder, in order: ``<number>/record.json``, ``stdout``, ``stderr``, ``plan.toml``, and
-    ``trees/<id>/...`` for the trees that the records name. Raises NotFoundError; RecordError for what cannot be a file;
-    NoAnswerError where something stands in the way."""
+    """Return what an export writes into a folder, in order: ``<number>/record.json``, ``stdout``, ``stderr``,
+    ``plan.toml``, and ``trees/<id>/...`` for the trees that the records name. Raises NotFoundError; RecordError for what
+    cannot be a file; NoAnswerError where something stands in the way."""
     files: list[FileEntry] = []
     trees: set[Oid] = set()
     for logged in journal.records(run):
@@ -144,7 +144,7 @@ def _free(folder: str, files: Iterable[FileEntry]) -> None:
 
 
 def export(journal: Journal, folder: str, planned: Iterable[FileEntry]) -> None:
-    """Write the files, those of trees for the user alone: not all records say who might read them. Raises OSError, and
+    """Write the files, those of trees for the user alone: not all records have their permissions. Raises OSError, and
     NoAnswerError where a file has come to stand there meanwhile."""
     for file in planned:
         path = os.path.join(folder, file.path)
@@ -175,9 +175,9 @@ KEEP = 20
 
 @value
 class Drop:
-    """A run that goes: the commit that it ``was`` (where its ref holds no id, that of no object), how many records, when the
-    newest was made (None: it cannot be read), and how many ``effects`` of its steps stand, which nobody can compensate any
-    more."""
+    """A run to be dropped: the commit that it ``was`` (where its ref holds no id, that of no object), how many records,
+    when the newest was made (None: it cannot be read), and how many ``effects`` of its steps stand, which cannot be
+    compensated any more."""
 
     run: str
     was: Oid
@@ -197,7 +197,7 @@ class Kept:
 
 @value
 class Plan:
-    """What is dropped, oldest first, and what of the rest stays for a reason of its own."""
+    """Runs to be dropped, oldest first, and those of the rest that stay for a reason of their own."""
 
     drops: tuple[Drop, ...]
     kept: tuple[Kept, ...]
@@ -213,9 +213,9 @@ def plan_prune(
     busy: Collection[str] = (),
     force: bool = False,
 ) -> Plan:
-    """What pruning would drop: the runs named, else every finished run that is neither among the ``keep`` newest nor younger
-    than ``older`` seconds. Never one that is unfinished, nor one of ``busy``: those that somebody is using. ``force``: of the
-    named ones also one that is unfinished, or cannot be read.
+    """Plan what is dropped: the runs named, else every finished run that is neither among the ``keep`` newest nor younger
+    than ``older`` seconds. Never one that is unfinished, nor one of ``busy``: those in use. ``force``: of the named ones
+    also one that is unfinished, or cannot be read.
 
     Raises NotFoundError for a run that is not here, NoAnswerError and UnreadableRunError for a named one that must stay.
     """

@@ -54,7 +54,7 @@ BLOBS = ("stdout", "stderr", PLAN)  # and its blobs, beside record.json
 
 @value
 class Backoff:
-    """How long to wait before another attempt, in seconds: ``first``, then ``factor`` times as long, at most ``most``."""
+    """Wait before another attempt, in seconds: ``first``, then ``factor`` times as long, at most ``most``."""
 
     first: float = 1.0
     factor: float = 2.0
@@ -119,7 +119,7 @@ class Plan:
 
 @value
 class Reads:
-    """What a step reads: the globs, the tree of the files that they matched, and how many."""
+    """Inputs of a step: the globs, the tree of the files that they matched, and how many."""
 
     globs: tuple[str, ...]
     tree: Oid
@@ -128,10 +128,10 @@ class Reads:
 
 @value
 class Writes:
-    """What a step writes: the globs, the tree of what they matched before, the same afterwards (None: not known yet), what it
-    deleted, which files are recorded by digest only, and, of a begin, which folders were empty. ``*_more``: how many more there
-    were than a record can list. ``modes``: the permissions of files, and folders (with a slash), of ``tree``, else of ``pre``,
-    that are narrower than git gives; with an empty path those of what is not listed."""
+    """Write set of a step: the globs, the tree of what they matched before, the same afterwards (None: not known yet), what
+    it deleted, which files are recorded by digest only, and, of a begin, which folders were empty. ``*_more``: how many
+    more there were than a record can list. ``modes``: the permissions of files, and folders (with a slash), of ``tree``,
+    else of ``pre``, that are narrower than git gives; with an empty path those of what is not listed."""
 
     globs: tuple[str, ...]
     pre: Oid
@@ -155,7 +155,7 @@ class Undeclared:
 
 @value
 class Output:
-    """What was kept of an output stream, redacted: the blob, how many bytes there were, whether only their tail was kept."""
+    """Output stream as it is kept, redacted: the blob, how many bytes there were, whether only their tail was kept."""
 
     oid: Oid
     bytes: int
@@ -233,13 +233,13 @@ class Record:
 
     @property
     def at(self) -> datetime:
-        """When what it records happened: the end of an attempt is ``started`` when that began."""
+        """The time of what it records: the end of an attempt is ``started`` when that began."""
         ends = self.type in ("end", "fail", "abort")
         return self.started + timedelta(milliseconds=(self.duration_ms or 0) if ends else 0)
 
     @property
     def named(self) -> dict[str, Oid]:
-        """What lies beside it by name, as far as it says so itself."""
+        """The blobs and trees that the record names."""
         pre, tree = (self.writes.pre, self.writes.tree) if self.writes else (None, None)
         found = {"reads": self.reads.tree if self.reads else None, "pre": pre, "writes": tree}
         found |= {name: output.oid for name, output in (("stdout", self.stdout), ("stderr", self.stderr)) if output}

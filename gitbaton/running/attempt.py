@@ -95,9 +95,9 @@ _OWN = f"its command's own exit status; git baton exits with {REFUSED}"
 
 @value
 class Outside:
-    """What changed outside a write set. ``tree`` and ``after``: the images from before and from now, where there are any;
-    ``strays``: what to put back in the work tree itself; None for a lane, with which it goes. Of a lane also the paths of which
-    there is no image from now, and the commit that was made in it and is on no branch."""
+    """Changes outside a write set. ``tree`` and ``after``: the images from before and from now, where there are any;
+    ``strays``: what to put back in the work tree itself; None for a lane, with which it goes. Of a lane also the paths of
+    which there is no image from now, and the commit that was made in it and is on no branch."""
 
     found: tuple[Undeclared, ...] = ()
     tree: Oid | None = None
@@ -108,8 +108,7 @@ class Outside:
 
 
 def in_place(ctx: Context, strays: Strays, meanwhile: Sequence[Sequence[str]]) -> Outside:
-    """What changed in the work tree itself, whoever did it, but for what other steps that were at work ``meanwhile`` (their
-    globs) may write."""
+    """Return what changed in the work tree itself, but for what other steps at work ``meanwhile`` (their globs) may write."""
     theirs = matcher([glob for globs in meanwhile for glob in globs])
     mine = tuple(path for path in strays.found if not theirs(path))
     before, after = ({p: images[p] for p in mine if p in images} for images in (strays.before, strays.after))
@@ -117,7 +116,7 @@ def in_place(ctx: Context, strays: Strays, meanwhile: Sequence[Sequence[str]]) -
 
 
 def in_lane(ctx: Context, shop: Workshop, matches: Callable[[str], bool]) -> Outside:
-    """What changed in a lane; the images from before are those of the work tree, where it still has them."""
+    """Return what changed in a lane; the images from before are those of the work tree, where it still has them."""
     commit, found = shop.lane.commit(), shop.lane.changed(matches)
     before = _images(ctx, ctx.files, [path for path, (then, _) in found.items() if then is not None])
     # Read before this look.
@@ -247,8 +246,7 @@ class Attempt:
             return self._run(lambda: in_place(ctx, watch.changed(), [*before, *ctx.claimed_so_far[since:]]))
 
     def _resolve(self, edited: tuple[str, ...]) -> None:
-        """What somebody else wrote stays until the command is done, if it is not in its way, and after it where theirs is
-        taken."""
+        """Keep foreign files until the command is done, if they are not in its way, and after it with ``--take theirs``."""
         now = self.before.now.entries
         first = before_first(self.ctx, self.state.first_pre, {}) if self.state.first_pre else {}
         if self.ctx.take == "theirs":
@@ -308,7 +306,7 @@ class Attempt:
             return self._broken(error)
 
     def begun(self, isolation: str) -> Logged:
-        """Write down that it begins; with nothing after it, nobody knows what it did."""
+        """Record that it begins; with nothing after it, its effect is unknown."""
         begin = beginning(
             self.ctx,
             self.step,
@@ -323,7 +321,7 @@ class Attempt:
         return self.ctx.append(begin, trees=trees, blobs=definition(self.ctx, self.step))
 
     def _close(self, outside: Callable[[], Outside], met: Mapping[str, tuple[int, ...]]) -> Done:
-        """Judge what a command left, and write its end or failure. ``met``: the files of somebody else's that it found."""
+        """Judge what a command left, and write its end or failure. ``met``: the foreign files that it found."""
         problem = self._collect(outside, met)
         crash_at("after-collect")
         code, text = self._judge(problem)
@@ -333,7 +331,8 @@ class Attempt:
         return self._good() if code == 0 else self._bad(code, text)
 
     def _clear(self) -> tuple[str, ...]:
-        """Make the write set what the command is to find; or, where somebody writes there, leave it as it was: the paths."""
+        """Make the write set what the command is to find; where another process writes there, leave it and return the
+        paths."""
         now, pre = self.before.now, self.before.pre
         stale = differences(now.entries, pre)
         point = "in-clearing" if self.shop is None else None
@@ -350,7 +349,7 @@ class Attempt:
         return standing(self.ctx, self.step.name)
 
     def _blocked(self, paths: tuple[str, ...]) -> Done:
-        """Somebody writes into the write set at this very moment: nothing was done."""
+        """Take the begin back: another process writes into the write set, and nothing was done."""
         ctx, record = self.ctx, self.begin.record
         ctx.append(ctx.record("abort", self.step.name, key=record.key, idem=record.idem, text="nothing was done"))
         before = next((e for e in self.state.effects if e.idem == record.idem), None)
@@ -362,8 +361,8 @@ class Attempt:
         return conflict(ctx, self.step, self.now.key, found, paths)
 
     def _collect(self, outside: Callable[[], Outside], met: Mapping[str, tuple[int, ...]]) -> str:
-        """Take in what the command left, and say what is wrong with where it is. The inputs are looked at where it ran: in a
-        lane nobody else changes them. ``met``: the files of somebody else's that it found."""
+        """Take in what the command left, and say what is wrong with where it is. The inputs are looked at where it ran: in
+        a lane no other process changes them. ``met``: the foreign files that it found."""
         now = marks(self.files.root, met)
         untouched = frozenset(path for path, mark in met.items() if now.get(path) == mark)
         arguments = (self.ctx, self.step, self.files, self.before, untouched, self.kept)
@@ -488,7 +487,7 @@ class Attempt:
             ctx.emit("warning", name, f"{error.message}: its outputs could not be put back")
 
     def _broken(self, error: BatonError) -> Done:
-        """What a command left cannot be brought in, or not be read: it has failed, and the write set is as it was."""
+        """Fail where what a command left cannot be read or brought in, and put the write set back."""
         ctx, step, ended = self.ctx, self.step, self.ended
         before = self.before.now.entries if self.shop is not None else self.before.pre
         have: Mapping[str, FileEntry] = before
@@ -504,7 +503,7 @@ class Attempt:
         return self._failed(logged, ended.exit or OUTPUTS, error.message, interrupted=ended.interrupted)
 
     def _append(self, kind: str, orphan: Mapping[str, FileEntry], after: Collected | None, **fields: Any) -> Logged:
-        """Write the record that closes the attempt. ``orphan``: files that are nobody's output; ``after``: those that are."""
+        """Write the record that closes the attempt. ``orphan``: files that are no output; ``after``: those that are."""
         ctx, outside = self.ctx, self.outside
         outputs = writes(ctx, self.step, self.before, after)
         digests = tuple(sorted({*outputs.digests, *self.after.found.digests}))
@@ -638,7 +637,7 @@ class _Performance:
         return self._waits(now, step.gate or "", f"git baton run approve {step.name}")
 
     def _waits(self, now: Present, text: str, hint: str) -> Done:
-        """It waits for a person, who is told why."""
+        """Record that the step waits for a person, and tell why."""
         ctx, step = self.ctx, self.step
         state, logged = ctx.step_state(step.name), None
         if state.gate != "waiting" or state.gate_key != now.key or asked_at(state) != text:
@@ -702,7 +701,7 @@ class _Performance:
         return None
 
     def _blind(self) -> bool:
-        """Whether nobody can tell if the effect that must not happen twice happened; then it is said."""
+        """Warn, and return True, if a once-only effect is unknown and has no probe."""
         step, state = self.step, self.ctx.step_state(self.step.name)
         if step.effect != "once" or step.probe is not None or state.unknown is None:
             return False
@@ -744,14 +743,13 @@ def waits(step: Step, name: str, run: str) -> UsageError:
 
 
 def asked_at(state: StepState) -> str | None:
-    """What a step waited for when it last waited for a person."""
+    """Return what a step waited for when it last waited for a person."""
     return next((logged.record.text for logged in reversed(state.records) if logged.record.type == "gate"), None)
 
 
 def stale(ctx: Context, plan: Plan, step: Step) -> tuple[str, str] | None:
-    """The first of the steps whose outputs a step uses, directly or not, that would be done again because its inputs moved, and
-    how; None where all results are of what lies there now. One that the plan does not name any more is never done again. Raises
-    GitError."""
+    """Return the first of the steps whose outputs a step uses, directly or not, whose inputs have moved since, and how;
+    None where all results are current. Dropped steps are left out. Raises GitError."""
     state = ctx.state()
     steps = as_they_run(whole(plan, state).steps)
     known = {other.name: other for other in steps}
@@ -778,7 +776,7 @@ def _own_doing(record: Record) -> bool:
 
 
 def rejected(ctx: Context, step: Step, key: str) -> Done:
-    """A step whose gate was closed for these inputs."""
+    """Tell that the gate of a step was rejected for these inputs."""
     text = f"the gate of step {in_quotes(step.name)} is closed: it was rejected"
     ctx.emit("gate", step.name, text, code=REFUSED, key=key)
     hint = f"'git baton run approve {step.name}' opens it again"
@@ -786,7 +784,7 @@ def rejected(ctx: Context, step: Step, key: str) -> Done:
 
 
 def ours(done: Done) -> Done:
-    """What became of a step with an exit status that is not taken for one of ours."""
+    """Return what became of a step, with an exit status that cannot be taken for one of ours."""
     own = done.code and done.logged is not None and is_ambiguous(done.logged.record, done.code)
     return replace(done, code=REFUSED) if own else done
 

@@ -28,10 +28,10 @@ _UNKNOWN = "(unknown)"
 
 @value
 class Held:
-    """What a claim says: the step and its write set, in which work tree, and which process holds it since when. ``start``
-    is a start mark of gitbaton.system.groups, ``child`` its command. ``wants``: the step of its run that its holder waits for
-    meanwhile. What no file says: ``path``, the claim's own; ``dead``, that process has ended, and something that it started has
-    not; ``far``, it is another machine's."""
+    """Claim as its file says it: the step and its write set, in which work tree, and which process holds it since when.
+    ``start`` is a start mark of gitbaton.system.groups, ``child`` its command. ``wants``: the step of its run that its
+    holder waits for meanwhile. What no file says: ``path``, the claim's own; ``dead``, that process has ended, and
+    something that it started has not; ``far``, it is another machine's."""
 
     run: str
     step: str
@@ -113,14 +113,14 @@ class Claims:
         holding: Sequence[Claim] = (),
         patient: bool = True,
     ) -> Claim:
-        """Claim the write set (globs in their normal form) of a step, in this work tree. ``holding``: the claims that who asks
-        keeps meanwhile.
+        """Claim the write set (globs in their normal form) of a step, in this work tree. ``holding``: the claims that the
+        caller keeps meanwhile.
 
-        A claim that overlaps is waited for ``wait`` seconds (None: not at all). So is another process of this machine at the
-        same step of the same run, which is told ``same`` once before, but where nothing is said it is waited for ``patience``
-        seconds as long as it is not stopped, unless who asks is not ``patient``. What a dead process left running under a claim
-        is ended first. A claim of another machine is never taken over. Raises RunError (78), which names who holds it, also
-        where steps would wait for each other in a circle.
+        A claim that overlaps is waited for ``wait`` seconds (None: not at all). So is another process of this machine at
+        the same step of the same run, which is told ``same`` once before, but where nothing is said it is waited for
+        ``patience`` seconds as long as it is not stopped, unless the caller is not ``patient``. What a dead process left
+        running under a claim is ended first. A claim of another machine is never taken over. Raises RunError (78), which
+        names the holder, also where steps would wait for each other in a circle.
         """
         mine = self._mine(run, step, tuple(writes))
         try:
@@ -132,7 +132,7 @@ class Claims:
                         claim.wait_for(None)
 
     def _mine(self, run: str, step: str, writes: tuple[str, ...]) -> Held:
-        """What a claim of this process says."""
+        """Return the words of a claim of this process."""
         return Held(
             run=run,
             step=step,
@@ -264,7 +264,7 @@ class Claims:
         return Claim(self.repo, path + ".json", fd, held)
 
     def _scan(self) -> Iterator[Held]:
-        """The claims that hold; those that nobody holds any more are removed. With the lock held."""
+        """Return the claims that hold, and remove stale ones. With the lock held."""
         for entry in sorted(os.listdir(self.folder) if has_folder(self.repo, self.folder) else ()):
             path = os.path.join(self.folder, entry)
             if entry.endswith(".new"):  # only who holds the lock makes one, and that is us
@@ -315,7 +315,7 @@ def _against(held: Held, mine: Held) -> bool:
 
 
 def _in_circle(held: Held, standing: Sequence[Held], holding: Collection[str]) -> bool:
-    """Whether the holder of a claim waits, by way of others, for a step that who asks holds."""
+    """Whether the holder of a claim waits, by way of others, for a step that the caller holds."""
     wants = {other.step: other.wants for other in standing if other.run == held.run}
     step, left = held.wants, len(wants)
     while step is not None and step not in holding and left:
@@ -335,7 +335,7 @@ def _process(held: Held | None) -> str:
 
 
 def _unstuck(held: Held | None) -> tuple[str, ...]:
-    """How a holder that is stopped goes on."""
+    """Return the hint that lets a stopped holder go on."""
     return (f"'kill -CONT {held.pid}' lets it go on",) if held is not None and _is_stopped(held) else ()
 
 
@@ -395,7 +395,7 @@ def _write(fd: int, held: Held) -> None:
 
 
 def _read(data: bytes) -> Held | None:
-    """What a claim file says; None when it is not what we write."""
+    """Return what a claim file says; None when it is not as we write it."""
     import json
 
     try:

@@ -92,7 +92,7 @@ def settling(name: str) -> str:
 
 @value
 class Done:
-    """What became of a step: ``code`` is the exit status that the command line ends with (0 for ``ok`` and ``cached``, else the
+    """Result of a step: ``code`` is the exit status that the command line ends with (0 for ``ok`` and ``cached``, else the
     command's own, 75 to 78, 124, 125, or 1 for a rejected gate and where the command's own is one of these); ``logged`` the
     record that says so; ``cause`` why it ran; ``hint`` what a person can do about it."""
 
@@ -106,7 +106,7 @@ class Done:
 
     @property
     def good(self) -> bool:
-        """Whether what waits for this step may go on."""
+        """Whether the step has its result, so that its dependents may go on."""
         return self.state in ("ok", "cached")
 
 
@@ -139,7 +139,7 @@ class Event:
 
 @value
 class Outcome:
-    """What a run came to: the exit status, what became of each step in the order in which they ended, and the steps that did
+    """Result of a run: the exit status, what became of each step in the order in which they ended, and the steps that did
     not begin."""
 
     code: int
@@ -220,7 +220,7 @@ class Context:
 
     @property
     def lineage(self) -> str:
-        """What the idempotency keys of this run are made from: its first record says it."""
+        """The lineage, from which the idempotency keys of this run are made: its first record has it."""
         known = self.state().lineage
         if not known:
             self._drawn = known = self._drawn or self.journal.new_lineage(self.run)
@@ -257,7 +257,7 @@ class Context:
             return ()
 
     def state(self) -> RunState:
-        """What the journal says of the run now; what it said before is not gone through again."""
+        """Return the state of the run now; only records that are new are folded."""
         records, (seen, state) = self.logged(), self._told
         if seen and (len(seen) > len(records) or records[len(seen) - 1] is not seen[-1]):
             seen, state = (), NOTHING  # not what was read before and more: those of a fetched run become our own
@@ -267,7 +267,7 @@ class Context:
         return state
 
     def step_state(self, name: str) -> StepState:
-        """What the journal says of one step now."""
+        """Return the state of one step now."""
         return self.state().step(name)
 
     def append(
@@ -378,7 +378,8 @@ _MINIMAL = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "TZ", "TMPDIR", "SHELL")
 
 
 def environment(ctx: Context, step: str, idem: str, attempt: int, lane: Lane | None = None, **more: str) -> dict[str, str]:
-    """What a command of a step sees, perhaps in a lane: the caller's environment, and which run, step and attempt it is."""
+    """Return what a command of a step sees, perhaps in a lane: the caller's environment, and which run, step and attempt it
+    is."""
     env = lane.environment() if lane is not None else foreground.environment(ctx.repo, "top")
     return {
         **{name: text for name, text in env.items() if name != CRASH},
@@ -464,7 +465,7 @@ def said(ended: CommandResult) -> str:
 
 
 def status(ended: CommandResult) -> str:
-    """How a command ended, for people."""
+    """Return in words how a command ended."""
     if ended.timeout:
         return "its time was over"
     if ended.asked and ended.exit == 0:

@@ -59,8 +59,8 @@ class Unfinished:
 
 
 def unfinished(baton: Baton) -> tuple[Unfinished, ...]:
-    """The runs of this repository that are not finished, in the order of their names; one that cannot be read says so as its
-    reason. A foreign one is offered to nobody, and of what a stranger has put on top of ours nothing is told."""
+    """Return the runs of this repository that are not finished, in the order of their names; one that cannot be read says
+    so as its reason. A foreign one is left out, and foreign records on top of ours are not told."""
     from gitbaton.errors import UnreadableRunError
 
     found = []
@@ -76,7 +76,7 @@ def unfinished(baton: Baton) -> tuple[Unfinished, ...]:
 
 
 def recording(baton: Baton, track: str) -> tuple[Unfinished, ...]:
-    """The unfinished runs that have a step whose checkpoints go to a track, or may have one: they cannot be read."""
+    """Return the unfinished runs that have a step whose checkpoints go to a track, or may have one: they cannot be read."""
     from gitbaton.errors import GitError, UnreadableRunError
     from gitbaton.running.plans import kept_plan, whole
 
@@ -134,7 +134,8 @@ def _at_work(baton: Baton, state: RunState) -> Mapping[str, Held]:
 
 
 def would(state: RunState, at_work: Mapping[str, Held] | None = None) -> tuple[str, ...]:
-    """What going on with a run would do, a half sentence each, in order. ``at_work``: who is at a step now."""
+    """Return what going on with a run would do, a half sentence each, in order. ``at_work``: the claims of steps at work
+    now."""
     repair, alone, at = state.repair, state.plan is None or state.over, at_work or {}
     found = [text for step in state.steps.values() for text in _step(state, step, at.get(step.name), alone=alone)]
     if repair is not None:
@@ -172,7 +173,7 @@ def _step(run: RunState, step: StepState, held: Held | None, *, alone: bool) -> 
 
 
 def _asking(run: str, step: StepState, logged: Logged | None) -> str:
-    """What becomes of a step of which nobody knows whether its effect happened, or that has begun and has no end."""
+    """Return how a step is described whose effect is unknown, or whose begin has no end."""
     record = logged.record if logged is not None else None
     if record is None or record.effect != "once":
         return f"run step {in_quotes(step.name)} again"

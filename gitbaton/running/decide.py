@@ -1,4 +1,4 @@
-"""What is to be done with a step: served, asked about, waited for at its gate, or run, and why. Pure but for ``present``."""
+"""Decision on a step: served, asked about, waited for at its gate, or run, and why. Pure but for ``present``."""
 
 from __future__ import annotations
 
@@ -43,9 +43,10 @@ class Present:
 
 @value
 class Verdict:
-    """What is to be done. ``hit``: ``logged`` is served. ``probe``: the outcome of ``effect`` is unknown and must be settled
-    first. ``trust``: ``effect`` happened for these very inputs, but there is no result: what lies there counts if it holds.
-    ``gate``, ``rejected``: it must not run. ``run``: the effects ``undo`` are compensated, then it runs, for ``cause``."""
+    """Decision on a step. ``hit``: ``logged`` is served. ``probe``: the outcome of ``effect`` is unknown and must be
+    settled first. ``trust``: ``effect`` happened for these very inputs, but there is no result: what lies there counts if
+    it holds. ``gate``, ``rejected``: it must not run. ``run``: the effects ``undo`` are compensated, then it runs, for
+    ``cause``."""
 
     what: What
     logged: Logged | None = None
@@ -90,7 +91,8 @@ def present(
 def _digests(
     given: Mapping[str, bytes], key: bytes, known: Collection[tuple[str, str]]
 ) -> tuple[tuple[tuple[str, str], ...], dict[str, str]]:
-    """What is recorded of each variable that is set, in the order of their names, and what an older version recorded.
+    """Return what is recorded of each variable that is set, in the order of their names, and what an older version
+    recorded.
 
     Values are never stored. A keyed digest is recorded, behind a mark of the key: of a bare one a short value is found by
     trying. Where the step's own records have the bare one of this very value, it stays, so that nothing looks changed.
@@ -105,7 +107,7 @@ def _digests(
 
 
 def _incomparable(was: Mapping[str, str], now: Mapping[str, str]) -> bool:
-    """Whether two records of variables differ only in digests that were made with different keys: nobody can compare these."""
+    """Whether two records of variables differ only in digests that were made with different keys: these cannot be compared."""
     apart = [(text, now.get(name, "")) for name, text in was.items() if text != now.get(name)]
     keyed = all(old.startswith(_KEYED) and new.startswith(_KEYED) for old, new in apart)
     return was.keys() == now.keys() and bool(apart) and keyed and all(_mark(old) != _mark(new) for old, new in apart)
@@ -116,8 +118,8 @@ def _mark(text: str) -> str:
 
 
 def hit(step: Step, state: StepState, key: str) -> Logged | None:
-    """The newest result that stands for this key in this run: not one whose inputs moved meanwhile, whose effect was undone,
-    or after which the same key failed."""
+    """Return the newest result that stands for this key in this run: not one whose inputs moved meanwhile, whose effect was
+    undone, or after which the same key failed."""
     failed = state.failed.record if state.failed else None
     for logged in reversed(state.ends):
         record = logged.record

@@ -69,7 +69,7 @@ def live(state: RunState, names: Sequence[str]) -> tuple[Effect, ...]:
 
 
 def _graph(ctx: Context, plan: Plan | None) -> Graph:
-    """What hangs on what, of all steps of the run."""
+    """Return the dependency graph of all steps of the run."""
     state = ctx.state()
     return graph(as_they_run(whole(plan, state).steps), state, ctx.entries)
 
@@ -118,9 +118,9 @@ def undo_own(ctx: Context, plan: Plan | None, name: str, own: Collection[EffectS
 def still(
     ctx: Context, plan: Plan | None, names: Collection[str], claims: Mapping[str, Claim] | None = None
 ) -> Iterator[dict[str, Claim]]:
-    """Hold back all that hangs on these steps while effects are undone, when it is known what of it happened; gives all claims
-    that are held. ``claims``: those held already. Raises RunError 78 where another process is at one of them and stays for
-    longer than is waited, 76 where nobody knows what one of them did, UsageError for a fetched probe."""
+    """Claim all dependents of these steps while effects are compensated; yields all claims that are held. ``claims``: those
+    held already. Raises RunError 78 where another process is at one of them and stays for longer than is waited, 76 where
+    the effect of one of them is unknown, UsageError for a fetched probe."""
     mine = dict(claims or {})
     at_work = {held.step for held in ctx.claims.others() if held.run == ctx.run}
     state = ctx.state()
@@ -230,7 +230,7 @@ def to_compensate(ctx: Context, names: Sequence[str], plan: Plan | None = None) 
 
 
 def _answered(ctx: Context, names: Sequence[str]) -> None:
-    """Refuse what cannot be undone because nobody knows whether it happened. Raises RunError 76."""
+    """Refuse to undo effects that are unknown. Raises RunError 76."""
     for name in names:
         if ctx.step_state(name).unknown is not None:
             raise asked(name)
@@ -238,8 +238,8 @@ def _answered(ctx: Context, names: Sequence[str]) -> None:
 
 def approve(ctx: Context, step: Step, reject: bool = False, plan: Plan | None = None) -> int:
     """Open the gate at which a step waits, or that was closed, or close it: then the effects of all that leads to it are
-    undone. 0, or 77 when a compensation fails. Raises NoAnswerError where it does not wait, RunError 76 where nobody knows
-    whether an effect that leads to it happened."""
+    undone. 0, or 77 when a compensation fails. Raises NoAnswerError where it does not wait, RunError 76 where an effect
+    that leads to it is unknown."""
     state = ctx.step_state(step.name)
     if state.gate == "none" or (state.gate == "approved" and not reject):
         raise NoAnswerError(f"step {in_quotes(step.name)} does not wait at a gate")
@@ -258,8 +258,8 @@ def approve(ctx: Context, step: Step, reject: bool = False, plan: Plan | None = 
 
 
 def ask(ctx: Context, claim: Claim, step: Step, effect: EffectState) -> bool | None:
-    """What the probe says: 0 it happened, 1 it did not, all else (and no probe) nobody knows. Raises UsageError for a fetched
-    one without --foreign."""
+    """Ask the probe: True (exit 0) it happened, False (1) it did not, None (all else, or no probe) unknown. Raises
+    UsageError for a fetched one without --foreign."""
     record = effect.logged.record
     probe = in_full(record, record.probe) or step.probe
     if probe is None:
@@ -274,7 +274,7 @@ def ask(ctx: Context, claim: Claim, step: Step, effect: EffectState) -> bool | N
 
 
 def settled(ctx: Context, step: Step, effect: EffectState, word: str, text: str) -> Logged:
-    """Write down what became of an effect: ``done`` or ``undone``, and who says so."""
+    """Record whether an effect happened, ``done`` or ``undone``, and on whose word."""
     logged = ctx.append(ctx.record("settle", step.name, key=effect.key, idem=effect.idem, state=word, text=text))
     ctx.emit("settled", step.name, word, key=effect.key)
     return logged
@@ -294,8 +294,8 @@ _LARGEST = 1 << 30
 
 
 def recover(ctx: Context, claim: Claim, step: Step, now: Present) -> Done | None:
-    """Take care of a begin whose process is gone; the claim on the step is held. None: the step can be decided on. Raises
-    GitError, and UsageError where a fetched probe would have to run."""
+    """Recover an orphaned begin, with the claim on the step held; None if the step may be decided. Raises GitError, and
+    UsageError where a fetched probe would have to run."""
     state = ctx.step_state(step.name)
     if state.begun is None:
         return None
@@ -309,8 +309,8 @@ def recover(ctx: Context, claim: Claim, step: Step, now: Present) -> Done | None
 
 
 def settle_unknown(ctx: Context, claim: Claim, step: Step, now: Present, effect: EffectState) -> Done | None:
-    """Ask the probe whether an effect happened, and write the answer down. A Done where nobody can say, or where it happened
-    for the inputs of now: its outputs count only if they hold."""
+    """Ask the probe whether an effect happened, and write the answer down. A Done where it stays unknown, or where it
+    happened for the inputs of now: its outputs count only if they hold."""
     answer = ask(ctx, claim, step, effect)
     if answer is None:
         text = f"nobody knows whether the effect of step {in_quotes(step.name)} happened"
@@ -392,7 +392,7 @@ def _doubt(ctx: Context, step: Step, record: Record, found: FileSet) -> str:
 
 
 def _outputs(ctx: Context, step: Step, record: Record, found: FileSet) -> Mapping[str, FileEntry]:
-    """What lies in a write set, without what was there before the attempt and is nobody's of ours, unless a glob needs it."""
+    """Return the files of the write set, without foreign files that predate the attempt unless a glob needs them."""
     pre = ctx.entries(record.writes.pre, record.writes.digests) if record.writes is not None else {}
     others = look(ctx, step, ctx.step_state(step.name)).others
     kept = {p: e for p, e in found.entries.items() if p not in others or not same(e, pre.get(p))}
@@ -436,8 +436,8 @@ def roll_back(ctx: Context, step: Step, state: StepState, begun: Logged) -> None
 
 
 def clear(ctx: Context, step: Step) -> None:
-    """Roll back what an attempt left in this work tree that was closed without it: by a settle that gave it no result, or from
-    another work tree. It is nobody else's work."""
+    """Roll back what an attempt left in this work tree that was closed without it: by a settle that gave it no result, or
+    from another work tree."""
     mine, state = noted(ctx, step.name), ctx.step_state(step.name)
     if mine is None:
         return
@@ -449,8 +449,7 @@ def clear(ctx: Context, step: Step) -> None:
 
 
 def _result(after: Sequence[Logged]) -> str:
-    """The type of the record by which an attempt ended, or the next began; an abort without a key keeps what somebody else
-    wrote."""
+    """The type of the record by which an attempt ended, or the next began; an abort without a key keeps foreign files."""
     types = (lg.record.type for lg in after if lg.record.type != "abort" or lg.record.idem is not None)
     return next((found for found in types if found in ("begin", "end", "fail", "abort")), "")
 
@@ -503,7 +502,7 @@ def _standing(ctx: Context, step: Step, state: StepState, done: bool) -> EffectS
 
 
 def _there(ctx: Context, step: Step, end: Logged) -> bool:
-    """Whether those outputs that the journal does not hold are as they were recorded."""
+    """Whether the outputs recorded by digest only are as they were recorded."""
     result = {path: entry for path, entry in result_of(ctx, end).items() if entry.digest}
     have = ctx.files.scan(step.writes, store=step.store).entries if result else {}
     return all(same(have.get(path), entry) for path, entry in result.items())

@@ -31,8 +31,8 @@ from gitbaton.worktree.crashmarker import sweep
 
 @value
 class Order:
-    """What is to be repaired: ``steps`` by name, the steps that read any of ``paths`` (quoted globs) or of ``changed`` (files
-    that differ since a checkpoint; None: not asked for); where nothing is asked for, what failed and what changed."""
+    """Repair as it is asked for: ``steps`` by name, the steps that read any of ``paths`` (quoted globs) or of ``changed``
+    (files that differ since a checkpoint; None: not asked for); where nothing is asked for, what failed and what changed."""
 
     steps: tuple[str, ...] = ()
     paths: tuple[str, ...] = ()
@@ -41,7 +41,7 @@ class Order:
 
 @value
 class Repair:
-    """What a repair would do. ``seeds``: where it begins, and why; ``region``: those and all that hangs on them, in order, of
+    """Plan of a repair. ``seeds``: where it begins, and why; ``region``: those and all that hangs on them, in order, of
     which those run whose inputs come out different; ``forecasts`` of the region's steps; ``writes``: the globs below which
     files may change."""
 
@@ -53,9 +53,9 @@ class Repair:
 
 
 def plan_repair(ctx: Context, order: Order, of: Plan, scope: Collection[str]) -> Repair:
-    """What a repair would do now. ``of``: all steps of the run; ``scope``: those that belong to it still, as its plan says.
-    Others are only done again where they are named. Raises NotFoundError for a step that is none of them, NoAnswerError for a
-    path that no step reads."""
+    """Plan a repair. ``of``: all steps of the run; ``scope``: those that belong to it still, as its plan says. Others are
+    only done again where they are named. Raises NotFoundError for a step that is none of them, NoAnswerError for a path
+    that no step reads."""
     of = replace(of, steps=as_they_run([step for step in of.steps if step.name in {*scope, *order.steps}]))
     edges = graph(of.steps, ctx.state(), ctx.entries)
     seeds = _seeds(ctx, order, of, edges)
@@ -155,7 +155,7 @@ def encoded(seeds: Mapping[str, Cause]) -> str:
 
 
 def decoded(text: str) -> dict[str, Cause]:
-    """What ``encoded`` wrote."""
+    """Return the seeds that ``encoded`` wrote."""
     found = {}
     for line in text.split("\n"):
         name, _, rest = line.partition(" ")
@@ -166,8 +166,8 @@ def decoded(text: str) -> dict[str, Cause]:
 
 
 def finish_interrupted(ctx: Context, of: Plan, states: list[Done], others: Sequence[str] | None = None) -> int:
-    """Finish what was interrupted: compensations, then a repair with its region, then, each once, the steps that have begun or
-    failed, or of whose effect nobody knows, and are none of ``others`` (None: those are left). The exit status of the first
+    """Finish what was interrupted: compensations, then a repair with its region, then, each once, the steps that have begun
+    or failed, or whose effect is unknown, and are none of ``others`` (None: those are left). The exit status of the first
     that did not come to its result, or 0."""
     state = ctx.state()
     every = whole(of, state)
@@ -317,8 +317,8 @@ class Engine:
             return outcome
 
     def dry_run(self, plan: Plan, run: str, *, only: Sequence[str] = ()) -> tuple[Forecast, ...]:
-        """What would become of each step of a plan, and nothing is written: the baton can do nothing else afterwards. A run
-        that does not exist is one without records."""
+        """Return what would become of each step of a plan, and write nothing: the baton can do nothing else afterwards. A
+        run that does not exist is one without records."""
         steps = chosen(plan, only)
         with looking(self.baton, run, self.watch) as ctx:
             tell_dropped(ctx, [step.name for step in plan.steps])
@@ -348,18 +348,18 @@ class Engine:
             return made, outcome
 
     def dry_repair(self, order: Order, run: str, *, plan: Plan | None = None) -> Repair:
-        """What ``repair`` would do, and nothing is written: the baton can do nothing else afterwards."""
+        """Return what ``repair`` would do, and write nothing: the baton can do nothing else afterwards."""
         with looking(self.baton, run, self.watch) as ctx:
             return plan_repair(ctx, order, *everything(ctx, plan))
 
     def look(self, run: str, *, plan: Plan | None = None) -> Report:
-        """What is known of each step of a run, against the work tree now; nothing is written, and the baton can do nothing
-        else afterwards."""
+        """Return the state of each step of a run against the work tree now; nothing is written, and the baton can do
+        nothing else afterwards."""
         with looking(self.baton, run, self.watch) as ctx:
             return report(ctx, *everything(ctx, plan, strict=False))
 
     def why(self, run: str, step: str, *, plan: Plan | None = None) -> tuple[Forecast, tuple[Cause, ...]]:
-        """What would become of a step, and why it would run again, in full; as ``look``."""
+        """Return what would become of a step, and why it would run again, in full; as ``look``."""
         with looking(self.baton, run, self.watch) as ctx:
             of, scope = everything(ctx, plan, strict=False)
             return explain(ctx, of, step, scope)
@@ -476,8 +476,8 @@ def looking(baton: Baton, run: str, watch: Callable[[Event], None] = lambda even
 
 @contextmanager
 def turn(ctx: Context) -> Iterator[None]:
-    """Wait until no other process works on a plan of this run, and keep others waiting meanwhile; the context's lock is held
-    inside. Raises RunError 78 that names who was waited for, UsageError in a step of the very run, which would wait for
+    """Wait until no other process works on a plan of this run, and keep others waiting meanwhile; the context's lock is
+    held inside. Raises RunError 78 that names the process, UsageError in a step of the very run, which would wait for
     itself."""
     if os.environ.get("GIT_BATON_RUN") == ctx.run and "GIT_BATON_STEP" in os.environ:
         step = os.environ["GIT_BATON_STEP"]
@@ -533,7 +533,7 @@ def for_plan(journal: Journal, path: str, top: str) -> str | None:
 
 
 def _time(commit: bytes | None) -> int:
-    """When a commit was written, in seconds; 0 for what is none."""
+    """Return the time of a commit, in seconds; 0 for what is none."""
     try:
         words = parse_commit(commit or b"").author.split()
     except RecordError:
@@ -543,9 +543,9 @@ def _time(commit: bytes | None) -> int:
 
 @contextmanager
 def following(ctx: Context, plan: Plan) -> Iterator[Callable[[], None]]:
-    """Follow a plan, in the journal too, until the block ends; who calls what this gives says that the plan came to its end.
-    That it is followed is recorded when something happens, so that going over a plan that is at its end leaves no record.
-    Nothing is for one without a text, as where only what is unfinished is looked after."""
+    """Record that the plan is followed until the block ends; to call what this yields says that it came to its end. That it
+    is followed is recorded when something happens, so that going over a plan that is at its end leaves no record. Nothing
+    is for one without a text, as where only what is unfinished is looked after."""
     watch, state, key = ctx.watch, ctx.state(), digest(plan)
     same = state.plan is not None and state.plan.record.key == key
     taken, how = same and state.released is None, "stopped"

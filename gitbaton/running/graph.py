@@ -232,7 +232,7 @@ def readers(
 def touched(
     steps: Sequence[Step], state: RunState, paths: Callable[[Oid], Collection[str]], files: Collection[str]
 ) -> dict[str, str]:
-    """The steps that read, or whose globs match, any of these files, each with the first one."""
+    """Return the steps that read, or whose globs match, any of these files, each with the first one."""
     found: dict[str, str] = {}
     for step in steps if files else ():
         read, matches = _read(state.step(step.name), paths), globs.matcher(step.reads)
@@ -270,7 +270,7 @@ class Schedule:
 
     @property
     def running(self) -> int:
-        """How many have begun and not ended."""
+        """The number of steps that have begun and not ended."""
         return len(self._running)
 
     def begin(self) -> Step | None:

@@ -1,4 +1,4 @@
-"""Outputs of a step: what lies in its write set, whose it is, how it gets there, and how a recorded result is served."""
+"""Outputs of a step: files of its write set, own and foreign, put in place and served from a record."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ MAX_LINK = 1 << 20
 
 @value
 class WriteSet:
-    """What a step's write globs match. ``now``: in the work tree, and again after a failure; ``pre``: what its command is to
-    find, as before the step ever ran; ``others``: paths that no version of ours stood at, left alone; ``edited``: paths of ours
-    at which stands what somebody else wrote; ``bare``: the empty folders that it did not make."""
+    """Files that a step's write globs match. ``now``: in the work tree, and again after a failure; ``pre``: what its
+    command is to find, as before the step ever ran; ``others``: paths that no version of ours stood at, left alone;
+    ``edited``: paths of ours at which a foreign file stands; ``bare``: the empty folders that it did not make."""
 
     now: FileSet
     pre: Mapping[str, FileEntry]
@@ -51,7 +51,8 @@ class Owners:
 
 @value
 class Collected:
-    """What a command left in its write set: the files that are its outputs, their tree and permissions, and what it deleted."""
+    """Files that a command left in its write set: the files that are its outputs, their tree and permissions, and what it
+    deleted."""
 
     found: FileSet
     outputs: Mapping[str, FileEntry]
@@ -61,7 +62,7 @@ class Collected:
 
 
 def owners(ctx: Context, trees: Iterable[Oid], files: Mapping[str, FileEntry]) -> Owners:
-    """Whose these files are, by the trees of the versions that there are of ours, the newest first."""
+    """Classify files as produced by a recorded version (``trees``, the newest first) or foreign."""
     left, ours = dict(files), set()
     seen: set[str] = set()
     done: set[Oid] = set()
@@ -95,15 +96,15 @@ def in_the_way(paths: Iterable[str], known: Collection[str]) -> set[str]:
 
 
 def trees_of(records: Sequence[Logged]) -> Iterator[Oid]:
-    """The trees of what a step left, by its records, newest first. An abort without an idempotency key keeps what somebody
-    else wrote."""
+    """Yield the trees of what a step left, by its records, newest first. An abort without an idempotency key keeps foreign
+    files."""
     for logged in reversed(records):
         theirs = logged.record.type == "abort" and logged.record.idem is None
         yield from (logged.parts[name] for name in ("writes", "orphan") if name in logged.parts and not theirs)
 
 
 def look(ctx: Context, step: Step, state: StepState) -> WriteSet:
-    """What lies in a step's write set now, and what its command is to find there. Raises GitError."""
+    """Return the write set of a step now, and what its command is to find there. Raises GitError."""
     now = ctx.files.scan(step.writes, store=step.store)
     ctx.know(now.tree, now.entries)
     modes = narrow(ctx.root, (), now.modes)
@@ -120,15 +121,15 @@ def look(ctx: Context, step: Step, state: StepState) -> WriteSet:
 
 
 def told(ctx: Context, result: Mapping[str, FileEntry], now: Mapping[str, FileEntry]) -> dict[str, FileEntry]:
-    """A set of files whose entries say, where they are not so now, whether they are recorded by digest only."""
+    """Return a set of files whose entries say, where they are not so now, whether they are recorded by digest only."""
     other = {path: entry for path, entry in result.items() if not same(entry, now.get(path))}
     held = HeldStore(ctx.baton.repo).has
     return {**result, **{path: entry for path, entry in marked(ctx.objects, other, held).items() if entry is not None}}
 
 
 def before_first(ctx: Context, tree: Oid, now: Mapping[str, FileEntry]) -> dict[str, FileEntry]:
-    """What was there before the first attempt. Where the journal has no more of it than a digest, what lies there now is to
-    stay: nothing can give the other back."""
+    """Return what was there before the first attempt. Where the journal has no more of it than a digest, what lies there
+    now is to stay: nothing can give the other back."""
     first = told(ctx, ctx.entries(tree), now)
     lost = {path for path, entry in first.items() if entry.digest and not same(entry, now.get(path))}
     return {
@@ -145,8 +146,8 @@ def matches(step: Step, state: StepState) -> bool:
 
 
 def sort_out(now: FileSet, first: Mapping[str, FileEntry], owned: Owners, whole: bool = True) -> WriteSet:
-    """Tell whose each file is. ``first``: what was there before the step ever ran, which its command finds again; ``whole``:
-    ``first`` was seen through the same globs."""
+    """Tell own files from foreign ones. ``first``: what was there before the step ever ran, which its command finds again;
+    ``whole``: ``first`` was seen through the same globs."""
     pre: dict[str, FileEntry] = {}
     others, edited = set(), []
     for path in sorted(now.entries.keys() | (first.keys() if whole else set())):
@@ -163,7 +164,7 @@ def sort_out(now: FileSet, first: Mapping[str, FileEntry], owned: Owners, whole:
 
 
 def marks(root: str, paths: Iterable[str]) -> dict[str, tuple[int, ...]]:
-    """What the file system says of files, to see later whether a command wrote them, if only the same again."""
+    """Return the stat signature of files, to see later whether a command wrote them, if only the same again."""
     found: dict[str, tuple[int, ...]] = {}
     for path in paths:
         with suppress(OSError):
@@ -182,8 +183,8 @@ def collect(
     *,
     inside: bool = True,
 ) -> Collected:
-    """What a command left. The files of somebody else's that it did not touch are none of its outputs, and at the paths
-    ``keep`` stays what was there. Raises GitError, ``inside`` also for a symbolic link that leads out of the work tree."""
+    """Return what a command left. Foreign files that it did not touch are none of its outputs, and at the paths ``keep``
+    stays what was there. Raises GitError, ``inside`` also for a symbolic link that leads out of the work tree."""
     found = files.scan(step.writes, store=step.store, inside=inside, but=before.now.entries)
     outputs = {path: entry for path, entry in found.entries.items() if path not in untouched}
     outputs |= _at_home(ctx, files, outputs) if files.root != ctx.root else {}
@@ -211,14 +212,14 @@ def _at_home(ctx: Context, files: Files, outputs: Mapping[str, FileEntry]) -> di
 
 
 def with_theirs(ours: Mapping[str, FileEntry], theirs: Mapping[str, FileEntry | None]) -> dict[str, FileEntry]:
-    """Outputs with what somebody else wrote, or removed, in their place: a file of theirs also takes that of a folder."""
+    """Return outputs with foreign files, or their absence, in their place: a file of theirs also takes that of a folder."""
     kept = {path: entry for path, entry in theirs.items() if entry is not None}
     gone = in_the_way([path for path in ours if path not in theirs], kept) if kept else set()
     return {path: entry for path, entry in ours.items() if path not in theirs and path not in gone} | kept
 
 
 def writes(ctx: Context, step: Step, before: WriteSet, after: Collected | None = None) -> Writes:
-    """What a record says of a write set."""
+    """Return the write set as a record has it."""
     sets = (before.now, after.found) if after else (before.now,)
     bare = tuple(f for f in after.found.folders if f not in before.bare) if after else before.now.folders
     folders = before.now.folder_modes
@@ -367,8 +368,8 @@ def beginning(
 
 @value
 class Materials:
-    """What must be done so that a write set is as recorded. ``want``: the files to write, or remove; ``edited``: paths at which
-    stands what somebody else wrote; ``absent``: files that are recorded by digest and are not there."""
+    """Changes that make a write set as it is recorded. ``want``: the files to write, or remove; ``edited``: paths at which
+    a foreign file stands; ``absent``: files that are recorded by digest and are not there."""
 
     want: Mapping[str, FileEntry | None]
     edited: tuple[str, ...] = ()
@@ -376,8 +377,8 @@ class Materials:
 
 
 def materials(now: Mapping[str, FileEntry], result: Mapping[str, FileEntry], ours: Collection[str]) -> Materials:
-    """What differs between the write set and a recorded result: versions of ours (at these paths) are replaced or removed,
-    files that nobody knows are left where the result has none."""
+    """Compare the write set with a recorded result: versions of ours (at these paths) are replaced or removed, foreign
+    files are left where the result has none."""
     want: dict[str, FileEntry | None] = {}
     edited, absent = [], []
     block = in_the_way([path for path in now if path not in result and path not in ours], result)
@@ -458,8 +459,8 @@ def result_of(ctx: Context, logged: Logged) -> Mapping[str, FileEntry]:
 
 
 def _rerecorded(ctx: Context, step: Step, now: Present, found: FileSet, logged: Logged, todo: Materials, here: bool) -> Logged:
-    """The result as the newest one of this run, a begin with the inputs of now and an end: of another run, or an older one, or
-    with what somebody else wrote in it."""
+    """Record the result as the newest one of this run, a begin with the inputs of now and an end: of another run, or an
+    older one, or with foreign files in it."""
     result, theirs, record = result_of(ctx, logged), bool(todo.edited and ctx.take == "theirs"), logged.record
     here_now = narrow(ctx.root, (), found.modes)
     modes = most_of(record.writes.modes if record.writes else ())
@@ -502,7 +503,7 @@ def _rerecorded(ctx: Context, step: Step, now: Present, found: FileSet, logged: 
 
 
 def conflict(ctx: Context, step: Step, key: str, found: FileSet, paths: Sequence[str]) -> Done:
-    """Somebody else wrote where an output stands: theirs is kept in the journal, both are left as they are."""
+    """Tell that a foreign file stands where an output does: it is kept in the journal, and both are left as they are."""
     logged = keep_theirs(ctx, step, key, found, paths)
     more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
     text = f"{in_quotes(paths[0])}{more} is an output of step {in_quotes(step.name)}, and somebody else wrote it"
@@ -521,7 +522,7 @@ def stored(ctx: Context, entries: Mapping[str, FileEntry]) -> dict[str, FileEntr
 
 
 def keep_theirs(ctx: Context, step: Step, key: str, found: FileSet, paths: Sequence[str]) -> Logged | None:
-    """Store what somebody else wrote as the orphan of an abort, unless the newest one holds it; None where nothing is there."""
+    """Store foreign files as the orphan of an abort, unless the newest one holds it; None where nothing is there."""
     theirs = stored(ctx, {path: found.entries[path] for path in paths if path in found.entries})
     tree = ctx.tree_of(theirs)
     last = next(reversed(ctx.step_state(step.name).records), None)

@@ -37,8 +37,8 @@ _TOKEN = re.compile(
 
 
 def load(path: str) -> bytes:
-    """What a plan's file holds, at most one byte more than a plan may have. Raises OSError, and ValueError for a path that is
-    none or a file that is not a regular one: opening that could wait for ever."""
+    """Return the bytes of a plan's file, at most one byte more than a plan may have. Raises OSError, and ValueError for a
+    path that is none or a file that is not a regular one: opening that could wait for ever."""
     mode = os.stat(path).st_mode
     if not stat.S_ISREG(mode):
         raise ValueError("is a directory" if stat.S_ISDIR(mode) else "it is not a regular file")
@@ -84,7 +84,7 @@ class PlanFile:
             raise self._at(number, step + self._said(str(error)[: where.start()], number)) from None
 
     def _said(self, words: str, line: int) -> str:
-        """What the reader of TOML says; something that is there twice is named."""
+        """Return what the TOML parser says; what is given twice is named."""
         twice = self.lines.again.get(line)
         if twice and words.startswith(("Cannot declare", "Cannot overwrite", "Cannot mutate")):
             what = "declared" if len(twice) == 2 and twice[0] == "step" else f"'{twice[-1]}' is given"
@@ -110,7 +110,7 @@ def written(step: Step) -> bytes | None:
 
 
 def _item(key: str, item: object) -> str:
-    """What a step has for a key, and not by default, as TOML."""
+    """Return as TOML what a step has for a key."""
     if isinstance(item, Backoff):
         item = f"{_decimal(item.first)}s,x{_decimal(item.factor)},max={_decimal(item.most)}s{',jitter' * item.jitter}"
     if isinstance(item, tuple):
@@ -238,7 +238,7 @@ def _placed(names: Path, counts: Mapping[Path, int]) -> Path:
 
 
 def _end(text: str, at: int, line: int) -> int:
-    """Where the statement ends that is read up to there: after its last line. Raises TooDeepError."""
+    """Return where the statement ends that is read up to there: after its last line. Raises TooDeepError."""
     deep, start = 0, at
     for token in _TOKEN.finditer(text, at):
         if token[0] == "\n" and deep <= 0:
@@ -600,9 +600,9 @@ def _globs(step: Step, key: str, given: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def step_of(record: Record) -> Step:
-    """The step that a record of it tells of. What no record holds (retries, times, --catch) is as if it was not asked for, and
-    so are lines that a secret was taken out of. Raises RecordError for one that names files outside the work tree: anybody may
-    have written it."""
+    """Return the step that a record of it tells of. What no record holds (retries, times, --catch) is as if it was not
+    asked for, and so are lines that a secret was taken out of. Raises RecordError for one that names files outside the work
+    tree: records are untrusted."""
     step = Step(
         name=record.step or "",
         argv=record.argv,
@@ -657,8 +657,7 @@ def kept_plan(state: RunState, objects: Objects) -> Plan | None:
 
 
 def _stored(objects: Objects, oid: Oid | None, *, alone: bool = False) -> Plan | None:
-    """The plan in a blob beside a record, ``alone`` as for read; None where it cannot be read: anybody may have written
-    it."""
+    """Return the plan in a blob beside a record, ``alone`` as for read; None where it cannot be read."""
     found = objects.read(oid, MAX_PLAN) if oid is not None else None
     try:
         return read(found.data, "", alone=alone) if found is not None and found.data is not None else None
@@ -701,7 +700,7 @@ def exit_of(record: Record) -> int | None:
 
 
 def output(objects: Objects, logged: Logged) -> tuple[bytes, bytes]:
-    """What is kept of a step's standard output and standard error, at most their tails; empty where nothing is kept."""
+    """Return what is kept of a step's standard output and standard error, at most their tails; empty where nothing is kept."""
     kept = [objects.read(logged.parts[name], MAX_OUTPUT) if name in logged.parts else None for name in ("stdout", "stderr")]
     out, err = ((found.data or b"") if found is not None and found.kind == "blob" else b"" for found in kept)
     return out, err
@@ -751,7 +750,7 @@ def digest(plan: Plan) -> str | None:
 
 
 def _file(ctx: Context, path: str | None, key: str | None) -> bytes | None:
-    """What a plan's file holds, if that is what it held when it was taken up."""
+    """Return the bytes of a plan's file, if they are as when it was taken up."""
     if path is None or key is None:
         return None
     try:

@@ -58,13 +58,13 @@ FORCED = ("named", "path", "since", "widened")  # causes that make a step run ev
 
 @value
 class Forecast:
-    """What would become of a step. ``cached``: its result (``logged``) is served. ``run``: it runs, for ``cause``. ``depends``:
-    it runs only if one of the steps ``on`` gives something else than before; with a ``cause``: unless they give what they once
+    """Forecast of a step. ``cached``: its result (``logged``) is served. ``run``: it runs, for ``cause``. ``depends``: it
+    runs only if one of the steps ``on`` gives something else than before; with a ``cause``: unless they give what they once
     gave. ``gate``: it waits for approval, ``waits``: for a step that does. ``rejected``: its gate is closed. ``probe``: its
     outcome is unknown and is asked for first. ``trust``: its effect happened, and what lies there is taken if it holds.
     ``undo``: the steps whose effects are compensated before it runs, in that order; where one that runs anyway has ``on``:
-    unless these give what they once gave. ``conflict``: its result is not served, because of what somebody else wrote at one
-    of its outputs, the path ``problem``. ``error``: it cannot be told, for ``problem``. ``key``: its key, after what is served
+    unless these give what they once gave. ``conflict``: its result is not served, because of a foreign file at one of its
+    outputs, the path ``problem``. ``error``: it cannot be told, for ``problem``. ``key``: its key, after what is served
     before it; that of a step that depends on others may become another. ``now``: what that key is made from."""
 
     step: Step
@@ -81,9 +81,9 @@ class Forecast:
 def forecast(
     ctx: Context, steps: Sequence[Step], of: Plan | None = None, force: Mapping[str, Cause] | None = None
 ) -> tuple[Forecast, ...]:
-    """What would become of these steps, in their order, were they done in the order in which they run. ``of``: the plan that
-    they are of; ``force``: those that are run even where nothing changed. Objects of the files that are read are written:
-    redirect the repository first where nothing may be left."""
+    """Foretell what would become of these steps, in their order, were they done in the order in which they run. ``of``: the
+    plan that they are of; ``force``: those that are run even where nothing changed. Objects of the files that are read are
+    written: redirect the repository first where nothing may be left."""
     ahead = Ahead(ctx, whole(of or Plan(steps=tuple(steps)), ctx.state()).steps)
     wanted, found = {step.name: step for step in steps}, {}
     for step in ahead.steps:
@@ -170,7 +170,7 @@ class Ahead:
         self._named = {step.name: step for step in self.steps}
 
     def above(self, name: str) -> tuple[str, ...]:
-        """The steps that may move and whose outputs a step uses."""
+        """Return the steps that may move and feed a step."""
         uses = self._needs.get(name, {})
         return tuple(n for n in self.moving if n in uses or name in self._below.get(n, {}))
 
@@ -197,7 +197,7 @@ class Ahead:
         return all(map(open_, key_differences(step, record, now, self.ctx.entries)))
 
     def materials(self, step: Step, logged: Logged) -> Materials | None:
-        """What serving a result would change in the work tree; None where it cannot be served."""
+        """Return what serving a result would change in the work tree; None where it cannot be served."""
         ctx, state = self.ctx, self.state.step(step.name)
         here, result = ctx.files.scan(step.writes, store=step.store).entries, result_of(ctx, logged)
         other = {path: entry for path, entry in here.items() if not same(entry, result.get(path))}
@@ -212,7 +212,7 @@ class Ahead:
         self._put(replace(self.state.step(step.name), end=end, failed=None, begun=None))
 
     def undone(self, name: str, own: Sequence[EffectState], *, sure: bool) -> tuple[str, ...]:
-        """The steps whose effects are undone with these of a step, in that order; ``sure``: they are."""
+        """Return the steps whose effects are undone with these of a step, in that order; ``sure``: they are."""
         if not own:
             return ()
         below = graph(self.steps, self.state, self.ctx.entries).descendants((name,))
@@ -231,9 +231,9 @@ class Ahead:
 
 
 def closed(ctx: Context, steps: Sequence[Step]) -> tuple[Step, str] | None:
-    """The first of these steps (each after those it needs) whose gate was rejected for the inputs of now, and its key. The
-    steps before it count as they ended last, if their own inputs are as they were then: their effects may be undone. Raises
-    GitError."""
+    """Return the first of these steps (each after those it needs) whose gate was rejected for the inputs of now, and its
+    key. The steps before it count as they ended last, if their own inputs are as they were then: their effects may be
+    undone. Raises GitError."""
     last = ctx.state().steps
     if not any(step.gate is not None and step.name in last and last[step.name].gate == "rejected" for step in steps):
         return None
@@ -256,13 +256,13 @@ def closed(ctx: Context, steps: Sequence[Step]) -> tuple[Step, str] | None:
 
 @value
 class Line:
-    """One step. ``state``: ``ok`` (its result stands), ``stale`` (it would run, or may: see ``would``),
-    ``failed``, ``running`` (by process ``pid`` on ``host``; without ``pid`` its command has outlived that process),
-    ``crashed`` (begun, and nobody is at it), ``waiting`` at its gate, ``rejected`` there, ``unknown`` (whether its effect
-    happened), ``undoing`` (its compensation has not ended well), ``never-run``, ``dropped`` (the plan does not name it),
-    ``unreadable`` (its files cannot be read: see ``would``).
-    ``exit``, ``at`` (when its newest record ended) and ``duration_ms`` are of the newest attempt. ``effect``: ``none``,
-    ``live``, ``unknown``, ``undoing`` or ``undone``. ``moved``: outputs that are not here as they were recorded."""
+    """One step. ``state``: ``ok`` (its result stands), ``stale`` (it would run, or may: see ``would``), ``failed``,
+    ``running`` (by process ``pid`` on ``host``; without ``pid`` its command has outlived that process), ``crashed`` (begun,
+    and no process is at it), ``waiting`` at its gate, ``rejected`` there, ``unknown`` (whether its effect happened),
+    ``undoing`` (its compensation has not ended well), ``never-run``, ``dropped`` (the plan does not name it),
+    ``unreadable`` (its files cannot be read: see ``would``). ``exit``, ``at`` (when its newest record ended) and
+    ``duration_ms`` are of the newest attempt. ``effect``: ``none``, ``live``, ``unknown``, ``undoing`` or ``undone``.
+    ``moved``: outputs that are not here as they were recorded."""
 
     step: str
     state: Standing
@@ -291,7 +291,8 @@ class Report:
 
 
 def report(ctx: Context, of: Plan, scope: Collection[str]) -> Report:
-    """What is known of each step. ``of``: all steps of the run; ``scope``: those that belong to it still. Raises GitError."""
+    """Report the state of each step. ``of``: all steps of the run; ``scope``: those that belong to it still. Raises
+    GitError."""
     state = ctx.state()
     held = {claim.step: claim for claim in ctx.claims.others() if claim.run == ctx.run}
     lines = []
@@ -304,15 +305,15 @@ def report(ctx: Context, of: Plan, scope: Collection[str]) -> Report:
 
 
 def _forecasts(ctx: Context, of: Plan, scope: Collection[str]) -> tuple[Forecast, ...]:
-    """What would become of each step; one that does not belong to the run any more moves no other."""
+    """Foretell what would become of each step; one that does not belong to the run any more moves no other."""
     parts = [tuple(step for step in of.steps if (step.name in scope) == inside) for inside in (True, False)]
     found = {item.step.name: item for part in parts for item in forecast(ctx, part, of)}
     return tuple(found[step.name] for step in of.steps)
 
 
 def explain(ctx: Context, of: Plan, name: str, scope: Collection[str]) -> tuple[Forecast, tuple[Cause, ...]]:
-    """What would become of a step, and why it would run again, in full: all in which its inputs, its declaration and its
-    outputs differ from its newest record, with old and new ids; empty where nothing does. ``of`` and ``scope`` as for
+    """Return what would become of a step, and why it would run again, in full: all in which its inputs, its declaration and
+    its outputs differ from its newest record, with old and new ids; empty where nothing does. ``of`` and ``scope`` as for
     ``report``. Raises NotFoundError when the run has no such step."""
     item = next((f for f in _forecasts(ctx, of, scope) if f.step.name == name), None)
     if item is None:
