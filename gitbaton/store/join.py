@@ -6,6 +6,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import cached_property
 from itertools import pairwise
 from typing import cast
 
@@ -364,20 +365,23 @@ class Places:
 
     def anywhere(self, oid: Oid, text: bytes) -> ChainPlace | None:
         """Return the place of a checkpoint; the track that its entry names is looked at first."""
-        return self.find(oid, *dict.fromkeys((track_in(text), *sorted(self.store.chains()[0]))))
+        return self.find(oid, track_in(text)) or self.find(oid, *sorted(self._chains))
 
-    def noted(self, target: Oid, tracks: Collection[str] | None = None) -> dict[Oid, ChainPlace]:
-        """Return the checkpoints of all chains, or of some, that have an entry in the note of a commit."""
-        wanted, found = self.store.chains()[0] if tracks is None else tracks, dict[Oid, ChainPlace]()
-        for track in wanted:
+    @cached_property
+    def _chains(self) -> Mapping[str, Oid]:
+        """Tips of the chains, listed once."""
+        return self.store.chains()[0]
+
+    def noted(self, target: Oid, tracks: Collection[str] | None = None) -> Iterator[tuple[Oid, ChainPlace]]:
+        """Yield the checkpoints of all chains, or of some, that have an entry in the note of a commit."""
+        for track in self._chains if tracks is None else tracks:
             self.find("", track)  # no checkpoint's: all are read
-            found |= {oid: place for oid, place in self._known.get(track, {}).items() if place.noted == target}
-        return found
+            yield from ((oid, place) for oid, place in self._known[track].items() if place.noted == target)
 
     def settled(self, target: Oid, note: Note, gone: Callable[[Oid], bool]) -> Note:
         """Complete a note that says that it had older entries once from the chains: so it says so only where there are more
         than it holds, and is the same in each clone whatever it held before."""
-        there = {oid: place for oid, place in self.noted(target).items() if not gone(oid)}
+        there = {oid: place for oid, place in self.noted(target) if not gone(oid)}
         entries, times = dict(note.entries), {oid: place.created for oid, place in there.items()}
         for oid, text in note.entries:
             place = None if oid in times else self.anywhere(oid, text)
@@ -399,7 +403,7 @@ class Places:
             return text
 
     def _walk(self, track: str) -> Iterator[dict[Oid, ChainPlace]]:
-        tip = self.store.chains()[0].get(track)
+        tip = self._chains.get(track)
         try:
             oids = self.store.objects.first_parents(tip) if tip is not None else []
         except GitError:  # a broken one knows none

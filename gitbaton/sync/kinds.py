@@ -377,7 +377,7 @@ def _texts(store: Store, compared: ChainComparison, tracks: Collection[str]) -> 
         older = there.older
         few = (note.older or older) and len(texts) <= MAX_ENTRIES
         if few and not compared.seen.tracks.keys() - compared.ours.keys():  # else some may be in what is not here
-            older = any(oid not in texts and not compared.both.dropped(oid) for oid in places.noted(target, tracks))
+            older = any(oid not in texts and not compared.both.dropped(oid) for oid, _ in places.noted(target, tracks))
         made = Note(preamble=there.preamble, entries=tuple(texts.items()), older=older)
         text = made.render(partial(public.whole, ours))
         if texts and parse_note(text) != there:

@@ -171,3 +171,17 @@ def test_one_torn_object_among_many_is_named_and_the_rest_is_pushed(many: Sandbo
     assert done.code == 1 and f"'{ref}' " in done.err, done.err
     assert done.err.count("cannot be read") == 1 and f"push '{track(5)}': forward" in done.out
     assert remote.git("rev-parse", f"refs/baton/tracks/{track(5)}") == many.git("rev-parse", f"refs/baton/tracks/{track(5)}")
+
+
+@pytest.mark.deep
+def test_a_push_lists_the_tracks_no_more_often_the_longer_a_note_is(many: Sandbox, tmp_path: Path) -> None:
+    """A note that is full leaves entries out: whether there are more is known without a look at each track."""
+    Sandbox.init(tmp_path / "far.git", "--bare")
+    many.git("remote", "add", "origin", str(tmp_path / "far.git"))
+    many.ok("push", "--yes")
+    for number in range(52):
+        many.ok("snapshot", "--track", track(3), "--step", f"step {number}")
+    many.ok("push", "--yes")
+    many.ok("snapshot", "--track", track(3), "--step", "one more")
+    trace = asked(many, "push", "--yes")
+    assert trace.count("for-each-ref") < 12 and trace.count("rev-list --first-parent") < 12
