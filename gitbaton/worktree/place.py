@@ -304,7 +304,7 @@ class Stages:
                 if seen is None or not stat.S_ISDIR(seen[4]):
                     break
                 there = os.stat(at).st_dev, at if at in self._mounts else where[1]
-                if there != where:
+                if there != where or not os.access(top, os.W_OK | os.X_OK):
                     top, where = at, there
             self._found[above] = self.folder if where == self._home else os.path.join(top, self._name)
         return self._found[above]

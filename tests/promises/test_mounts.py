@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.kit import Sandbox
+from tests.kit.capturekit import without_privilege
 from tests.kit.moments import Args, at
 from tests.kit.state import Entry, files_of, snap
 
@@ -180,3 +181,27 @@ def test_a_mount_in_which_nothing_can_be_written_is_left_alone(mounted: Sandbox)
     assert found["one"] == then["one"] and {p: w for p, w in found.items() if p != "one"} == {
         p: w for p, w in now.items() if p != "one"
     }
+
+
+@pytest.mark.parametrize("box", ["apart", "mounted"])
+@pytest.mark.parametrize("killed", [False, True])
+def test_only_the_folder_of_a_file_need_be_writable(box: str, killed: bool, request: pytest.FixtureRequest) -> None:
+    """As where files are put by git: the top of a disk that is shared often belongs to another user."""
+    repo: Sandbox = request.getfixturevalue(box)
+    lesser = without_privilege(sys.executable, "-m", "gitbaton", "restore")
+    if lesser is None:
+        pytest.skip("root writes everywhere here, and setpriv is missing")
+    top, name = (repo.path, "s/f") if box == "apart" else (repo.path / "m", "m/s/f")
+    repo.write(name, "one\n")
+    snap(repo)
+    repo.write(name, "two\n")
+    top.chmod(0o555)
+    try:
+        if killed:
+            killer = [*lesser[:-3], "-c", KILLED.replace(', "--exact"', "").format(moment=4)]
+            assert repo.run(*killer).code == -9
+        done = repo.run(*lesser)
+    finally:
+        top.chmod(0o755)
+    assert done.code in (0, 1) if killed else done.code == 0, done.err
+    assert (repo.path / name).read_text() == "one\n" and left(repo) == []
