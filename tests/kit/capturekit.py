@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from gitbaton.model import Stored
 from tests.kit import Sandbox
 
@@ -178,3 +180,20 @@ def without_privilege(*argv: str) -> list[str] | None:
     except OSError:
         return None
     return [*lesser, *argv] if probe.returncode == 0 else None
+
+
+@contextmanager
+def git_elsewhere(sandbox: Sandbox) -> Iterator[None]:
+    """Let the git directory be on another file system than the work tree; the test is skipped where there is only one."""
+    here = sandbox.path.stat().st_dev
+    others = (Path(name) for name in ("/dev/shm", "/var/tmp", "/tmp") if os.access(name, os.W_OK))
+    place = next((p for p in others if p.stat().st_dev != here), None)
+    if place is None:
+        pytest.skip("one file system for all")
+    top = place / f"gitbaton-elsewhere-{os.getpid()}"
+    try:
+        shutil.move(sandbox.path / ".git", top)
+        sandbox.write(".git", f"gitdir: {top}\n")
+        yield
+    finally:
+        shutil.rmtree(top, ignore_errors=True)

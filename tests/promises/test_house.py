@@ -7,6 +7,7 @@ import gc
 import os
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
@@ -176,6 +177,22 @@ def undocumented(module: str, source: str) -> list[str]:
     return wrong
 
 
+# What a first sentence does not begin with, and what has no name: who or nobody instead of a process, a user, a step.
+ROUNDABOUT = re.compile(
+    r"(What|How|Where|Those|As|Which|Whose|Who|When)\b|Whether (it|they|this (is|was|has)|that|there|all|any|nothing|such)\b"
+)
+NAMELESS = re.compile(r"\b(who|nobody|somebody)\b", re.IGNORECASE)
+MANY_TIMES = 3  # class names that stand for several things
+STILL = (1, 16)  # docstrings that still begin so, and that still hold such a word: the numbers only fall
+
+
+def sentences(sources: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Docstrings whose first sentence goes round its term, and those that name no one; a verb's help is one, too."""
+    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    texts = [ast.get_docstring(n) or "" for source in sources for n in walked(source) if isinstance(n, kinds)]
+    return [text for text in texts if ROUNDABOUT.match(text)], [text for text in texts if NAMELESS.search(text)]
+
+
 def private(source: str) -> set[str]:
     """The private names that a module defines: functions, classes, variables and attributes."""
     found = set[str]()
@@ -246,6 +263,18 @@ def test_a_client_is_named_only_in_its_own_module() -> None:
     assert all(f"gitbaton.agents.{name}" in OURS for name in NAMES)
 
 
+def test_sentences_say_the_term_first() -> None:
+    around, nameless = sentences(OURS.values())
+    assert len(around) <= STILL[0], around
+    assert len(nameless) <= STILL[1], nameless
+
+
+def test_one_class_name_stands_for_one_thing() -> None:
+    places = [(n.name, name) for name, source in OURS.items() for n in walked(source) if isinstance(n, ast.ClassDef)]
+    several = {word for word, count in Counter(word for word, _ in places).items() if count > 1}
+    assert len(several) <= MANY_TIMES, sorted(place for place in places if place[0] in several)
+
+
 def test_no_circles() -> None:
     assert not circle(OURS)
 
@@ -295,5 +324,8 @@ def test_the_checks_can_fail() -> None:
     for bad in ("f\"track '{c.track}' is\"", "f\"'{plain(x)[:9]}' is\"", "f\"branch '{branch}'\"", "f\"tool '{plan.call}'\""):
         assert unquoted("m", bad), bad
     assert not unquoted("m", "f\"{in_quotes(track)} {track}: '{oid}'\"")
+    for bad in ('"""What is kept."""', 'def f():\n "How many there are."', 'class A:\n "Whether it is there."'):
+        assert sentences([bad])[0], bad
+    assert sentences(['"""A lock that nobody holds."""'])[1] and sentences(['"""Whether the lock is held."""']) == ([], [])
     assert undocumented("m", "def f(): pass") and undocumented("m", "class A:\n '''d'''\n def f(self): pass")
     assert not undocumented("m", "def _f(): pass\nclass _A:\n def f(self): pass")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import stat
 import struct
 import sys
@@ -17,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import rule, run_state_machine_as_test
 
 from tests.kit import Outcome, Sandbox
-from tests.kit.capturekit import without_privilege
+from tests.kit.capturekit import git_elsewhere, without_privilege
 from tests.kit.moments import Args, always, at
 from tests.kit.places import ROOT
 from tests.kit.state import differences, files_of
@@ -416,15 +415,7 @@ run()
 @pytest.mark.deep
 def test_where_the_repository_lies_on_another_file_system(repo: Sandbox) -> None:
     """New files are copied there, into a folder that nobody else may enter, until all have what they had."""
-    here = repo.path.stat().st_dev
-    others = (Path(name) for name in ("/dev/shm", "/var/tmp", "/tmp") if os.access(name, os.W_OK))
-    place = next((p for p in others if p.stat().st_dev != here), None)
-    if place is None:
-        pytest.skip("one file system for all")
-    top = place / f"gitbaton-modes-{os.getpid()}"
-    try:
-        shutil.move(repo.path / ".git", top)
-        repo.write(".git", f"gitdir: {top}\n")
+    with git_elsewhere(repo):
         make_private(repo)
         repo.write("changed", "then\n").chmod(0o640)
         repo.ok("snapshot", "with")
@@ -436,8 +427,6 @@ def test_where_the_repository_lies_on_another_file_system(repo: Sandbox) -> None
         assert modes(repo.path) == {**then, "changed": 0o600}
         repo.ok("undo")
         assert modes(repo.path) == gone
-    finally:
-        shutil.rmtree(top)
 
 
 @pytest.mark.deep

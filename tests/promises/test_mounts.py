@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import stat
 import subprocess
 import sys
@@ -15,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.kit import Sandbox
-from tests.kit.capturekit import without_privilege
+from tests.kit.capturekit import git_elsewhere, without_privilege
 from tests.kit.moments import Args, at
 from tests.kit.state import Entry, files_of, snap
 
@@ -38,18 +37,8 @@ run()
 @pytest.fixture
 def apart(repo: Sandbox) -> Iterator[Sandbox]:
     """A repository whose git directory is on another file system than its work tree."""
-    here = repo.path.stat().st_dev
-    others = (Path(name) for name in ("/dev/shm", "/var/tmp", "/tmp") if os.access(name, os.W_OK))
-    place = next((p for p in others if p.stat().st_dev != here), None)
-    if place is None:
-        pytest.skip("one file system for all")
-    top = place / f"gitbaton-apart-{os.getpid()}"
-    try:
-        shutil.move(repo.path / ".git", top)
-        repo.write(".git", f"gitdir: {top}\n")
+    with git_elsewhere(repo):
         yield repo
-    finally:
-        shutil.rmtree(top, ignore_errors=True)
 
 
 @contextmanager
