@@ -47,17 +47,19 @@ SNAPSHOT_KILLS = (
     ("os.posix_spawn", "update-ref"),
 )
 RESTORE_KILLS = tuple(("gitbaton.restore", place) for place in ("begin", "files", "index", "rename"))
-# Work of a drill, by sh: $0 is its folder, and the words are files of the user's that git stores as they are.
-_MAKE = 'mkdir -p "$0"; cd "$0"; echo one >one.txt; echo two >\'two \u00fc.txt\'; rm -rf link; ln -s one.txt link'
+# Work of a drill, by sh: $0 is its folder, and the words are files of the user's that git stores as they are. A CDPATH of
+# theirs says nothing of a name that begins with a dot.
+_MAKE = 'mkdir -p "$0"; cd "./$0"; echo one >one.txt; echo two >\'two \u00fc.txt\'; rm -rf link; ln -s one.txt link'
 _EDIT = """
-[ $# -lt 1 ] || echo 'edited by the drill' >>"$1"; [ $# -lt 2 ] || rm -f "$2"
-cd "$0"; echo 'one, edited' >one.txt; echo '#!/bin/sh' >program; chmod 755 program
+[ $# -lt 1 ] || echo 'edited by the drill' >>"$1"; [ $# -lt 2 ] || rm -f -- "$2"
+cd "./$0"; echo 'one, edited' >one.txt; echo '#!/bin/sh' >program; chmod 755 program
 rm -f 'two \u00fc.txt'; mkdir -p new; : >new/empty
 """
+_MORE = 'echo more >>"$0/one.txt"'  # so that a snapshot has objects to pack
 _STAGE = 'echo wrecked >"$0/one.txt"'
 _WRECK = """
 for path; do : >"$path"; done
-cd "$0"; echo 'wrecked again' >one.txt; rm -rf program link; mkdir link; echo 'a folder now' >link/inside
+cd "./$0"; echo 'wrecked again' >one.txt; rm -rf program link; mkdir link; echo 'a folder now' >link/inside
 echo untracked >untracked.txt
 """
 
@@ -171,6 +173,7 @@ class Drill:
         """Kill snapshots wherever they write: one is there whole or not at all, and the next one goes on."""
         known = self._ids()
         for kill in SNAPSHOT_KILLS:
+            self._sh(_MORE)
             self._baton("snapshot", "--track", self.track, "--step", "drill: killed", kill=kill)
             now = self._ids()
             if now[-len(known) :] != known or len(now) > len(known) + 1:

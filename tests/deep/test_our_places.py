@@ -167,6 +167,7 @@ KINDS: dict[str, Callable[[Path, Beside], object]] = {
 ROOTS = ("device", "another's")
 DEEP = ("pipe", "link to a folder")
 TOLD = (*DEEP, "link to a file", "link to nothing", "socket", "device")
+CACHE = ".git/baton/newest"  # doctor itself makes it anew, in place of whatever is there, before it looks for strange files
 
 
 class Place:
@@ -248,7 +249,7 @@ def test_nobody_waits_and_nothing_outside_changes(tmp_path: Path, kind: str) -> 
                 shutil.rmtree(beside.top)
                 place.beside = beside = Beside(tmp_path / "beside")
                 place.mode = 0
-        if kind in TOLD and place.take():
+        if kind in TOLD and name != CACHE and place.take():
             said = carried_out(box, "doctor", kind)[1]
             if not any(f"'{place.path}{end}' is a" in said for end in ("", ".bad")):  # which is where a bad record is put
                 wrong.append(f"doctor does not name a {kind} at {name}: {said}")

@@ -184,6 +184,20 @@ def test_files_that_are_tracked_and_ignored(repo: Sandbox, temp: Path) -> None:
     assert repo.baton("drill").code == 0
 
 
+@pytest.mark.deep
+def test_names_like_options_and_a_cdpath(repo: Sandbox, temp: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("-a", "-b", "--"):
+        repo.write(name, f"{name}\n")
+    repo.git("add", "-A")
+    repo.ok("snapshot", "--step", "s")
+    (tmp_path / "other" / drilling.FOLDER).mkdir(parents=True)
+    monkeypatch.setenv("CDPATH", str(tmp_path / "other"))
+    with drilled(repo, "place", "record", "change") as drill:
+        assert Path(drill.copy.path, drilling.FOLDER, "one.txt").read_text() == "one, edited\n"
+        assert not Path(drill.copy.path, "-a").exists()
+    assert not list((tmp_path / "other" / drilling.FOLDER).iterdir())
+
+
 def test_without_a_checkpoint_there_is_nothing_to_prove(repo: Sandbox) -> None:
     done = repo.baton("drill")
     assert (done.code, done.out) == (2, "")

@@ -351,8 +351,8 @@ def test_another_run_than_the_one_used_last(repo: Sandbox) -> None:
 
 @pytest.mark.deep
 @pytest.mark.parametrize("packed", [False, True])
-def test_an_isolated_step_starts_two_gits(repo: Sandbox, monkeypatch: pytest.MonkeyPatch, packed: bool) -> None:
-    """One for each record; its copy of the work tree is looked after without."""
+def test_an_isolated_step_starts_no_git(repo: Sandbox, monkeypatch: pytest.MonkeyPatch, packed: bool) -> None:
+    """Its records and its copy of the work tree need none of their own."""
     if packed:
         repo.git("pack-refs", "--all")
     started: list[str] = []
@@ -371,7 +371,7 @@ def test_an_isolated_step_starts_two_gits(repo: Sandbox, monkeypatch: pytest.Mon
         started.clear()
         assert repo.here("run", "--plan", "plan.toml", "--run", run).code == 0
         counts.append(len(started))
-    assert counts[1] - counts[0] == 2 * 4
+    assert counts[0] == counts[1] > 0
 
 
 @pytest.mark.deep
