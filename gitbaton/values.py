@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-__all__ = ["cast", "replace", "value"]
+__all__ = ["TYPE_CHECKING", "cast", "replace", "value"]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -10,9 +10,8 @@ from gitbaton.agents.payload import absolute, edited_in, fields_of, names_one, v
 from gitbaton.agents.signs import Asked, RecordStep
 from gitbaton.agents.values import NAMES, HookEvent
 from gitbaton.model import DoctorFinding
-from gitbaton.values import value
+from gitbaton.values import TYPE_CHECKING, value
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from datetime import datetime
     from typing import Any, Literal, Protocol

@@ -14,9 +14,8 @@ from gitbaton.agents.payload import valid
 from gitbaton.agents.signs import POINT, STATES, Asked, Called, CommandRun, Edited, Ended, Item, Looked, Planned, Said, Searched
 from gitbaton.agents.turns import MINUTE, Deed, actions, alike, answers, idle, one_line, rows, tidy
 from gitbaton.codec import Json, cut, ending, first_line, middle
-from gitbaton.values import replace, value
+from gitbaton.values import TYPE_CHECKING, replace, value
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Literal, Protocol, TypeVar
 

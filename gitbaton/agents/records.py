@@ -25,9 +25,8 @@ from gitbaton.agents.signs import (
     Searched,
     Shown,
 )
-from gitbaton.values import value
+from gitbaton.values import TYPE_CHECKING, value
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from gitbaton.agents.signs import Sign, State
 

@@ -8,9 +8,8 @@ from itertools import pairwise
 
 from gitbaton.agents.shell import DEPTH, names_of, unassigned
 from gitbaton.agents.testoutput import ANY
-from gitbaton.values import replace, value
+from gitbaton.values import TYPE_CHECKING, replace, value
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Literal
 

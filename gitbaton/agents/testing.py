@@ -26,9 +26,8 @@ from gitbaton.agents.testcommands import (
 )
 from gitbaton.agents.testoutput import ANY, Summary, failing, shows_failure, summary, window
 from gitbaton.agents.turns import actions, program
-from gitbaton.values import value
+from gitbaton.values import TYPE_CHECKING, value
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Literal
 

@@ -6,9 +6,8 @@ import re
 from collections.abc import Sequence
 from itertools import chain, islice
 
-from gitbaton.values import replace, value
+from gitbaton.values import TYPE_CHECKING, replace, value
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Literal
 

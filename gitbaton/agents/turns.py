@@ -7,9 +7,8 @@ import re
 from collections.abc import Iterable
 
 from gitbaton.agents.shell import LONGEST, Segment, UnreadableError, names_of, segments
-from gitbaton.values import replace, value
+from gitbaton.values import TYPE_CHECKING, replace, value
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Literal
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gitbaton.model import Agent
-from gitbaton.values import value
+from gitbaton.values import TYPE_CHECKING, value
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Literal
 

@@ -12,9 +12,8 @@ from gitbaton.agents.client import answer, client, read
 from gitbaton.agents.values import HookEvent
 from gitbaton.errors import BatonError, NotARepositoryError
 from gitbaton.hooks.guard import CAME_AT, LATE, AgainError, DeadlineError, deadline, log
-from gitbaton.values import replace, value
+from gitbaton.values import TYPE_CHECKING, replace, value
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 

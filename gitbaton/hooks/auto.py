@@ -46,7 +46,7 @@ from gitbaton.store.sessions import Session, facts_path, opening, written
 from gitbaton.store.turns import TurnEnding, ending
 from gitbaton.store.write import SnapshotDraft
 from gitbaton.system.files import acquire, read_regular, release
-from gitbaton.values import replace, value
+from gitbaton.values import TYPE_CHECKING, replace, value
 
 _STEP = len(f"{TURN_ENDED}: ") + 300
 _COMMAND = 200
@@ -57,7 +57,6 @@ _LONG, _READING = 60.0, 5.0  # seconds for which a conversation is stored and re
 _WAITING = 20.0  # and for which others are waited for there
 _MANY, _FEW = 1000, 20  # paths that are looked at for who changed them; and after HEAD has moved
 _HEAD = 256 << 10  # bytes of a subagent's records in which its task stands
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from gitbaton.hooks.danger import Spot
     from gitbaton.transcripts.observing import Heard, Seen

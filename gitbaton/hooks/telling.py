@@ -38,10 +38,9 @@ from gitbaton.store.read import within_reach
 from gitbaton.store.sessions import has_ended, last, written
 from gitbaton.survey import Surveyor
 from gitbaton.system.process import Process
-from gitbaton.values import replace, value
+from gitbaton.values import TYPE_CHECKING, replace, value
 from gitbaton.worktree.index import list_ahead
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import TypeVar
 

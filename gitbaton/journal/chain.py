@@ -51,9 +51,8 @@ from gitbaton.store.chain import RETRY_SECONDS, append_to, landed, root_objects
 from gitbaton.store.provenance import Ours, of_run
 from gitbaton.store.refs import REMOTES, RUNS, by_name
 from gitbaton.system.files import read_regular
-from gitbaton.values import replace
+from gitbaton.values import TYPE_CHECKING, replace
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from gitbaton.git.publish import Fsync
     from gitbaton.secrets import Redactor

@@ -10,9 +10,8 @@ from gitbaton.codec.text import MAX_BYTES, MAX_FIELD, Reader
 from gitbaton.errors import RecordError, UsageError
 from gitbaton.journal.values import BLOBS, EFFECTS, RUN, TYPES, Cause, Output, Reads, Record, Step, Undeclared, Writes
 from gitbaton.model import Oid
-from gitbaton.values import replace
+from gitbaton.values import TYPE_CHECKING, replace
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any

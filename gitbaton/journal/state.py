@@ -8,9 +8,8 @@ from types import MappingProxyType
 from gitbaton.codec import in_quotes
 from gitbaton.journal.values import PLAN, Logged, Record
 from gitbaton.model import Oid
-from gitbaton.values import replace, value
+from gitbaton.values import TYPE_CHECKING, replace, value
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Literal
 

@@ -10,9 +10,8 @@ from gitbaton.codec import decode_track, encode_track, in_quotes, plain
 from gitbaton.errors import UsageError
 from gitbaton.model import Oid
 from gitbaton.store.refs import RUNS
-from gitbaton.values import value
+from gitbaton.values import TYPE_CHECKING, value
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Literal
 

@@ -73,7 +73,7 @@ from gitbaton.running.outputs import (
     writes,
 )
 from gitbaton.running.plans import whole, written
-from gitbaton.values import replace, value
+from gitbaton.values import TYPE_CHECKING, replace, value
 from gitbaton.worktree.capture import private_folder
 from gitbaton.worktree.filesets import Files
 from gitbaton.worktree.filetrees import LARGE, FileEntry, FileSet, differences, is_safe, same
@@ -82,7 +82,6 @@ from gitbaton.worktree.globs import matcher
 from gitbaton.worktree.modes import arrange
 from gitbaton.worktree.swap import stat_signature
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 

@@ -21,12 +21,11 @@ from gitbaton.running.claims import PATIENCE, Claim, Claims
 from gitbaton.system import children, groups
 from gitbaton.system.children import CommandResult, UserCommand
 from gitbaton.system.groups import ChildProcess
-from gitbaton.values import value
+from gitbaton.values import TYPE_CHECKING, value
 from gitbaton.worktree.crashmarker import Marker
 from gitbaton.worktree.filesets import TEMPORARY, Files, swap
 from gitbaton.worktree.filetrees import FileEntry, FileSet, differences, read_tree
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Literal
 

@@ -11,9 +11,8 @@ from gitbaton.git.reffiles import below
 from gitbaton.render import in_shell
 from gitbaton.store.provenance import of_run
 from gitbaton.store.refs import RUNS
-from gitbaton.values import value
+from gitbaton.values import TYPE_CHECKING, value
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from gitbaton.baton import Baton
     from gitbaton.codec import Json

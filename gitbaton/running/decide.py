@@ -13,12 +13,11 @@ from gitbaton.journal.values import Cause, Logged, Reads, Record, Step
 from gitbaton.model import Oid
 from gitbaton.running.context import Context
 from gitbaton.running.plans import exit_of
-from gitbaton.values import cast, value
+from gitbaton.values import TYPE_CHECKING, cast, value
 from gitbaton.worktree import globs
 from gitbaton.worktree.filetrees import FileEntry, same
 
 _KEYED = "hmac-sha256:"
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Literal
 

@@ -46,12 +46,11 @@ from gitbaton.running.outputs import (
 )
 from gitbaton.running.plans import in_full, step_of, whole
 from gitbaton.system.files import read_regular
-from gitbaton.values import replace, value
+from gitbaton.values import TYPE_CHECKING, replace, value
 from gitbaton.worktree.filetrees import FileEntry, FileSet, differences, same
 from gitbaton.worktree.globs import matcher
 from gitbaton.worktree.modes import arrange, narrow
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     Brought = Mapping[str, tuple[str, Oid] | None]
 

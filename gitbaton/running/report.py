@@ -28,11 +28,10 @@ from gitbaton.running.effects import compensation, live, noted
 from gitbaton.running.graph import as_they_run, edges, graph
 from gitbaton.running.outputs import Materials, materials, ours_of, result_of
 from gitbaton.running.plans import exit_of, newest, step_of, whole
-from gitbaton.values import cast, replace, value
+from gitbaton.values import TYPE_CHECKING, cast, replace, value
 from gitbaton.worktree import globs
 from gitbaton.worktree.filetrees import FileEntry, same
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Literal
 

@@ -20,9 +20,8 @@ from gitbaton.threads.chain import (
     tree_data,
 )
 from gitbaton.threads.codec import Id, Row, ThreadCheckpoint, hasher, key, loads, rows_blob, rows_of, typed_of
-from gitbaton.values import value
+from gitbaton.values import TYPE_CHECKING, value
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, TypeVar
 

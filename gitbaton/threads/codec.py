@@ -10,9 +10,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from gitbaton.errors import RecordError, UsageError
 from gitbaton.git.objects import LONGEST
 from gitbaton.threads.names import ref_of, tree_name
-from gitbaton.values import value
+from gitbaton.values import TYPE_CHECKING, value
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 

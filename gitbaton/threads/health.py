@@ -16,9 +16,8 @@ from gitbaton.threads import logfile
 from gitbaton.threads.chain import LateWrites, ThreadChain, named
 from gitbaton.threads.codec import Id, Put, ThreadCheckpoint, decode, loads, typed_of
 from gitbaton.threads.names import LATE, THREADS, Cut, late_ref, names_of, ref_of
-from gitbaton.values import value
+from gitbaton.values import TYPE_CHECKING, value
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from gitbaton.git.objects import Algorithm
 

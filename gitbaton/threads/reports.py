@@ -16,9 +16,8 @@ from gitbaton.render import in_shell
 from gitbaton.threads.codec import ThreadCheckpoint, Typed
 from gitbaton.threads.decoding import SCREEN, Doc, Limits, document, documents, flat, opened, readable
 from gitbaton.threads.store import ThreadStore
-from gitbaton.values import replace, value
+from gitbaton.values import TYPE_CHECKING, replace, value
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from gitbaton.secrets import Redactor
 

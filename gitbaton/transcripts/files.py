@@ -17,9 +17,8 @@ from gitbaton.agents.values import HookEvent
 from gitbaton.git.repo import clear_old, make_folder, put
 from gitbaton.model import Oid, Transcript
 from gitbaton.system.files import read_regular
-from gitbaton.values import value
+from gitbaton.values import TYPE_CHECKING, value
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hashlib import blake2b
 

@@ -26,9 +26,8 @@ from gitbaton.model import Action, Agent, ClientPlan, Observed, Oid, PlanItem, P
 from gitbaton.store.sessions import inside
 from gitbaton.system.files import read_regular
 from gitbaton.transcripts.files import blocks, lines_back, opened
-from gitbaton.values import replace, value
+from gitbaton.values import TYPE_CHECKING, replace, value
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from sqlite3 import Row
     from typing import Any

@@ -24,9 +24,8 @@ from gitbaton.store.chain import Guard, append_to
 from gitbaton.transcripts import files, layout
 from gitbaton.transcripts.files import blocks, lines, measure, opened, settle
 from gitbaton.transcripts.layout import CHUNK, StoredConversation
-from gitbaton.values import replace, value
+from gitbaton.values import TYPE_CHECKING, replace, value
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Literal
 
