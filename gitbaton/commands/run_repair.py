@@ -9,7 +9,7 @@ from gitbaton.codec import plain
 from gitbaton.commands.reporting import because
 from gitbaton.commands.stepping import desk, ended, forecast_document, say_forecasts, side, waiting
 from gitbaton.errors import UsageError
-from gitbaton.running.engine import Order, Repair
+from gitbaton.running.engine import Repair, RepairRequest
 from gitbaton.tools.comparing import tree_of
 from gitbaton.worktree import globs
 
@@ -55,7 +55,7 @@ def command(
             changed = tuple(changed_paths(at.baton.repo, at.baton.rules(), [tree])[tree])
         prefix = at.prefix()
         paths = tuple(globs.relative(globs.quote(typed), prefix) for typed in path or [])  # exactly these, and what is below
-        order = Order(steps=tuple(step or ()), paths=paths, changed=changed)
+        order = RepairRequest(steps=tuple(step or ()), paths=paths, changed=changed)
         engine = at.engine()
         if dry_run:
             return _foretell(engine.dry_repair(order, name), json=json)

@@ -25,7 +25,7 @@ _UNDOERS = ("comp-end", "comp-fail")
 
 
 @value
-class Report:
+class RunAudit:
     """Result of an audit: how many ``records`` there are, and the ``problems``, one line each. ``keys``: how many were made
     again; ``unproved``: how many could not be, because words were cut or a secret taken out."""
 
@@ -36,7 +36,7 @@ class Report:
     problems: tuple[str, ...]
 
 
-def verify(journal: Journal, run: str) -> Report:
+def verify(journal: Journal, run: str) -> RunAudit:
     """Look at every record of a run. Only reads. Raises NotFoundError and UnreadableRunError; of what was fetched, all else is
     a problem."""
     try:
@@ -44,7 +44,7 @@ def verify(journal: Journal, run: str) -> Report:
     except UnreadableRunError:
         raise
     except RecordError as error:
-        return Report(run=run, records=0, keys=0, unproved=0, problems=(error.message,))
+        return RunAudit(run=run, records=0, keys=0, unproved=0, problems=(error.message,))
     problems: list[str] = []
     state, keys, unproved = NOTHING, 0, 0
     for logged in records:
@@ -57,7 +57,7 @@ def verify(journal: Journal, run: str) -> Report:
         state = fold([logged], state)
         problems += [f"record {logged.record.seq} ({logged.commit[:12]}): {text}" for text in said]
     problems += _missing(journal, records[-1].commit) if records else []
-    return Report(run=run, records=len(records), keys=keys, unproved=unproved, problems=tuple(problems))
+    return RunAudit(run=run, records=len(records), keys=keys, unproved=unproved, problems=tuple(problems))
 
 
 def _key(logged: Logged, made: str | None, undone: int) -> list[str]:
@@ -196,7 +196,7 @@ class Kept:
 
 
 @value
-class Plan:
+class RunPrunePlan:
     """Runs to be dropped, oldest first, and those of the rest that stay for a reason of their own."""
 
     drops: tuple[Drop, ...]
@@ -212,7 +212,7 @@ def plan_prune(
     now: datetime,
     busy: Collection[str] = (),
     force: bool = False,
-) -> Plan:
+) -> RunPrunePlan:
     """Plan what is dropped: the runs named, else every finished run that is neither among the ``keep`` newest nor younger
     than ``older`` seconds. Never one that is unfinished, nor one of ``busy``: those in use. ``force``: of the named ones
     also one that is unfinished, or cannot be read.
@@ -243,10 +243,10 @@ def plan_prune(
         for _, drop, why in found:
             if why and not (force and drop.run not in busy):
                 raise NoAnswerError(f"run '{drop.run}' stays: {why}")
-        return Plan(drops=tuple(drop for _, drop, _ in found), kept=())
+        return RunPrunePlan(drops=tuple(drop for _, drop, _ in found), kept=())
     limit = None if older is None else now - timedelta(seconds=older)
     old = [row for row in found[: max(len(found) - keep, 0)] if limit is None or row[0] < limit]
-    return Plan(
+    return RunPrunePlan(
         drops=tuple(drop for _, drop, why in old if not why),
         kept=(*torn, *(Kept(run=drop.run, why=why) for _, drop, why in old if why)),
     )
@@ -263,7 +263,7 @@ def _looked(run: str, records: Sequence[Logged], busy: Collection[str]) -> tuple
     return drop, "" if state.finished else f"it is unfinished: {state.why[0]}"
 
 
-def apply_prune(journal: Journal, planned: Plan) -> tuple[tuple[Drop, ...], tuple[Kept, ...]]:
+def apply_prune(journal: Journal, planned: RunPrunePlan) -> tuple[tuple[Drop, ...], tuple[Kept, ...]]:
     """Drop them, one after the other; those that went, and those that have moved since and stay. Their objects go when git
     collects its garbage."""
     gone, kept = list[Drop](), list[Kept]()

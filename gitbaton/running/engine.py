@@ -30,7 +30,7 @@ from gitbaton.worktree.crashmarker import sweep
 
 
 @value
-class Order:
+class RepairRequest:
     """Repair as it is asked for: ``steps`` by name, the steps that read any of ``paths`` (quoted globs) or of ``changed``
     (files that differ since a checkpoint; None: not asked for); where nothing is asked for, what failed and what changed."""
 
@@ -52,7 +52,7 @@ class Repair:
     writes: tuple[str, ...]
 
 
-def plan_repair(ctx: Context, order: Order, of: Plan, scope: Collection[str]) -> Repair:
+def plan_repair(ctx: Context, order: RepairRequest, of: Plan, scope: Collection[str]) -> Repair:
     """Plan a repair. ``of``: all steps of the run; ``scope``: those that belong to it still, as its plan says. Others are
     only done again where they are named. Raises NotFoundError for a step that is none of them, NoAnswerError for a path
     that no step reads."""
@@ -73,7 +73,7 @@ def plan_repair(ctx: Context, order: Order, of: Plan, scope: Collection[str]) ->
     )
 
 
-def _seeds(ctx: Context, order: Order, of: Plan, edges: Graph) -> dict[str, Cause]:
+def _seeds(ctx: Context, order: RepairRequest, of: Plan, edges: Graph) -> dict[str, Cause]:
     """The steps at which the repair begins, and why."""
     state, seeds = ctx.state(), {}
     for name in order.steps:
@@ -326,7 +326,7 @@ class Engine:
 
     def repair(
         self,
-        order: Order,
+        order: RepairRequest,
         run: str,
         *,
         plan: Plan | None = None,
@@ -347,7 +347,7 @@ class Engine:
             ctx.emit("finished", code=outcome.code)
             return made, outcome
 
-    def dry_repair(self, order: Order, run: str, *, plan: Plan | None = None) -> Repair:
+    def dry_repair(self, order: RepairRequest, run: str, *, plan: Plan | None = None) -> Repair:
         """Return what ``repair`` would do, and write nothing: the baton can do nothing else afterwards."""
         with looking(self.baton, run, self.watch) as ctx:
             return plan_repair(ctx, order, *everything(ctx, plan))

@@ -13,7 +13,7 @@ from gitbaton.journal.chain import Journal
 from gitbaton.journal.values import Logged, Plan, Step
 from gitbaton.running import plans
 from gitbaton.running.context import Event, Outcome
-from gitbaton.running.engine import Engine, Order, Repair
+from gitbaton.running.engine import Engine, Repair, RepairRequest
 from tests.kit.repos import Sandbox
 
 
@@ -69,7 +69,7 @@ class Planned:
 
     def repair(self, *steps: str, take: Any = None, **order: Any) -> tuple[Repair, Outcome]:
         """Repair steps by name, or what the order says."""
-        return self.engine().repair(Order(steps=steps, **order), self.run, take=take)
+        return self.engine().repair(RepairRequest(steps=steps, **order), self.run, take=take)
 
     def resume(self, **options: Any) -> Outcome:
         """Go on with the run."""

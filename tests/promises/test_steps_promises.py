@@ -11,7 +11,7 @@ from gitbaton.journal import upkeep
 from gitbaton.journal.values import Cause, Plan
 from gitbaton.running.attempt import perform
 from gitbaton.running.effects import compensate, settle
-from gitbaton.running.engine import Order
+from gitbaton.running.engine import RepairRequest
 from gitbaton.secrets import Redactor
 from tests.kit import Sandbox
 from tests.kit.commands import until
@@ -177,7 +177,7 @@ def test_nothing_runs_on_before_a_compensation_has_ended(run: Runner) -> None:
     with run.engine() as engine:
         outcome = engine.run_step(sh("c", SAY, reads="src/c"), "r1")
         assert (outcome.code, outcome.states, outcome.left) == (77, (), ("c",))
-        assert engine.repair(Order(steps=("b",)), "r1")[1].code == 77 and len(keys(run)) == before
+        assert engine.repair(RepairRequest(steps=("b",)), "r1")[1].code == 77 and len(keys(run)) == before
         (run.outside / "mended").touch()
         assert engine.run_step(sh("c", SAY, reads="src/c"), "r1").code == 0 and len(keys(run)) == before + 1
     assert effects(run, "a") == ["undone"]

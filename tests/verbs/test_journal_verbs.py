@@ -181,7 +181,7 @@ def test_prune_by_age_and_by_name(repo: Sandbox, j: Journal) -> None:
         upkeep.plan_prune(j, ["old"], now=now, busy={"old"})
     assert repo.here("run", "prune", "old").out.startswith("dropped run 'old': 2 records, was ")
     assert repo.here("run", "prune", "old").code == 2
-    planned = upkeep.Plan(drops=(upkeep.Drop(run="young", was="1" * 40, records=1, newest=None),), kept=())
+    planned = upkeep.RunPrunePlan(drops=(upkeep.Drop(run="young", was="1" * 40, records=1, newest=None),), kept=())
     gone, kept = upkeep.apply_prune(j, planned)
     assert gone == () and kept[0].run == "young" and j.names() == ["young"], "it has moved since"
 
