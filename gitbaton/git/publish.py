@@ -18,7 +18,7 @@ from gitbaton.git.repo import Repo, clear_old, make_folder, sharer
 from gitbaton.git.run import Git
 from gitbaton.model import Oid
 from gitbaton.system import groups
-from gitbaton.system.files import read_regular, remove_folder, sweep, sync_paths
+from gitbaton.system.files import closing_fd, read_regular, remove_folder, sweep, sync_paths
 from gitbaton.system.process import begin
 from gitbaton.values import cast
 
@@ -463,12 +463,9 @@ def remove_stale(repo: Repo) -> None:
                 os.unlink(gone)
     since = time.time() - _LEFTOVER
     clear_old(repo, os.path.join(repo.own_dir, "tmp"), lambda name, s: name.startswith(WORKSHOP) and s.st_mtime < since)
-    with suppress(OSError):  # where that is another file system than the store
-        store = os.open(repo.objects_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)  # a link may lead to a store
-        try:
-            sweep(store, lambda name, s: name.startswith(ELSEWHERE + WORKSHOP) and s.st_mtime < since)
-        finally:
-            os.close(store)
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+    with suppress(OSError), closing_fd(os.open(repo.objects_dir, flags)) as store:  # that may be on another file system
+        sweep(store, lambda name, s: name.startswith(ELSEWHERE + WORKSHOP) and s.st_mtime < since)
 
 
 def stale_keeps(repo: Repo) -> list[str]:

@@ -9,6 +9,7 @@ from contextlib import suppress
 from gitbaton.git.objects import OID, is_ref, packed_refs
 from gitbaton.git.repo import Repo
 from gitbaton.model import Oid
+from gitbaton.system.files import closing_fd
 
 
 def there(repo: Repo, name: str) -> bool:
@@ -45,16 +46,12 @@ def _id(word: str) -> Oid | None:
 
 def _said(folder: str, name: str) -> str:
     """Return the content of a ref's file, which is no link; empty where it cannot be read."""
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
     try:
-        fd = os.open(os.path.join(folder, name), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+        with closing_fd(os.open(os.path.join(folder, name), flags)) as fd:
+            return os.fsdecode(os.read(fd, 4096)).removesuffix("\n")
     except OSError:
         return ""
-    try:
-        return os.fsdecode(os.read(fd, 4096)).removesuffix("\n")
-    except OSError:
-        return ""
-    finally:
-        os.close(fd)
 
 
 def below(repo: Repo, prefix: str) -> set[str]:

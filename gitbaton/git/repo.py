@@ -35,6 +35,7 @@ from gitbaton.system.files import (
     acquire,
     be_born,
     born,
+    closing_fd,
     give,
     kind_of,
     mode_of,
@@ -402,7 +403,7 @@ class Repo:
                 os.write(fd, _KEPT)
         except OSError as error:
             raise GitError(f"'{path}' cannot be opened: {error.strerror}") from None
-        try:
+        with closing_fd(fd):
             taken = acquire(fd)
             if not taken:
                 self.progress("waiting for another process", 0, 0)
@@ -413,8 +414,6 @@ class Repo:
             clear_stale_locks(self.layout.common_dir, names)
             clear_stale_locks(self.layout.git_dir, ("BATON_HEAD",))
             yield
-        finally:
-            os.close(fd)
 
     def close(self) -> None:
         """Close processes and handles, and remove what was not published."""
@@ -730,21 +729,14 @@ def has_folder(repo: Repo, path: str) -> bool:
 
 def drop(repo: Repo, path: str) -> None:
     """Remove a file of ours, reached through no link. Raises OSError."""
-    folder = folder_of_ours(repo, os.path.dirname(path))
-    try:
+    with closing_fd(folder_of_ours(repo, os.path.dirname(path))) as folder:
         os.unlink(os.path.basename(path), dir_fd=folder)
-    finally:
-        os.close(folder)
 
 
 def clear_old(repo: Repo, path: str, goes: Callable[[str, os.stat_result], bool]) -> None:
     """Remove from a folder of ours what ``goes``, by its name and state; nothing where a link is in its place. Never raises."""
-    with suppress(OSError):
-        folder = folder_of_ours(repo, path)
-        try:
-            sweep(folder, goes)
-        finally:
-            os.close(folder)
+    with suppress(OSError), closing_fd(folder_of_ours(repo, path)) as folder:
+        sweep(folder, goes)
 
 
 def lock_file(repo: Repo, path: str) -> int:

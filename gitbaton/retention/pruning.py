@@ -22,7 +22,7 @@ from gitbaton.store.join import links
 from gitbaton.store.read import NONE
 from gitbaton.store.refs import META, REMOTES, RUNS, THREADS
 from gitbaton.store.revision import Revision
-from gitbaton.system.files import acquire
+from gitbaton.system.files import acquire, closing_fd
 from gitbaton.threads.names import LATE
 from gitbaton.values import replace, value
 
@@ -231,11 +231,8 @@ def work(baton: Baton) -> str:
 @contextmanager
 def alone(repo: Repo) -> Iterator[bool]:
     """Yield whether this is the only process that prunes so, without waiting."""
-    fd = lock_file(repo, os.path.join(repo.shared_dir, "pruning"))
-    try:
+    with closing_fd(lock_file(repo, os.path.join(repo.shared_dir, "pruning"))) as fd:
         yield acquire(fd)
-    finally:
-        os.close(fd)
 
 
 @value

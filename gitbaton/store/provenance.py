@@ -18,7 +18,7 @@ from gitbaton.git.objects import OID, Objects, digest, object_id, parse_commit
 from gitbaton.git.repo import OURS, Repo, begun, clear_old, drop, earlier, keep_begun, make_folder, put, shared
 from gitbaton.model import Oid
 from gitbaton.store.refs import CHAINS, RUNS, SAFETY, THREADS, TIPS, track_of
-from gitbaton.system.files import open_lasting, read_regular, remove_folder, sync_paths, write_all
+from gitbaton.system.files import closing_fd, open_lasting, read_regular, remove_folder, sync_paths, write_all
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -111,8 +111,7 @@ class Ours:
             return
         path = os.path.join(self.folder, name)
         make_folder(self.repo, os.path.dirname(path))
-        fd = open_lasting(path, append=True)
-        try:
+        with closing_fd(open_lasting(path, append=True)) as fd:
             state = os.fstat(fd)
             if state.st_size and not known:
                 raise OSError(f"{in_quotes(path)} is not a record that this version writes")
@@ -125,8 +124,6 @@ class Ours:
             write_all(fd, lines)
             if sync:
                 os.fdatasync(fd)
-        finally:
-            os.close(fd)
         if sync and not known:  # the first of all may have made the folders, too
             common = self.repo.layout.common_dir
             sync_paths([os.path.dirname(path), self.folder, self.repo.shared_dir, common])

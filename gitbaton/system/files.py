@@ -7,8 +7,8 @@ import fcntl
 import os
 import stat
 import time
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from itertools import islice
 
@@ -76,7 +76,7 @@ def write_atomic(
         os.unlink(temporary, dir_fd=folder)
     fd = os.open(temporary, NEW, mode, dir_fd=folder)
     try:
-        try:
+        with closing_fd(fd):
             if made is not None:
                 made(fd)
             write_all(fd, data)
@@ -84,8 +84,6 @@ def write_atomic(
                 os.utime(fd, ns=times)
             if sync:
                 os.fsync(fd)
-        finally:
-            os.close(fd)
         os.replace(temporary, path, src_dir_fd=folder, dst_dir_fd=folder)
     except BaseException:
         with suppress(FileNotFoundError):
@@ -111,6 +109,15 @@ def write_first(path: str, data: bytes, *, mode: int, made: Callable[[int], obje
     sync_paths([os.path.dirname(path)])
 
 
+@contextmanager
+def closing_fd(fd: int) -> Iterator[int]:
+    """Provide an open file descriptor, which is closed when the block ends."""
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
 def open_folder(name: str, above: int | None = None) -> int:
     """A descriptor of a folder that is not a symbolic link. Raises OSError."""
     return os.open(name, FOLDER, dir_fd=above)
@@ -129,15 +136,13 @@ def open_below(
     """
     at = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     for depth, part in enumerate(folders):
-        try:
+        with closing_fd(at):
             fresh = False
             if made is not None:
                 with suppress(FileExistsError):
                     os.mkdir(part, mode(depth), dir_fd=at)
                     fresh = True
             deeper = open_folder(part, at)
-        finally:
-            os.close(at)
         at = deeper
         if made is not None and fresh:
             made(at, depth)
@@ -198,15 +203,10 @@ def open_file(root: str, path: str) -> int | None:
     """A descriptor of the regular file at a path, reached through no symbolic link; None when there is none to be read."""
     *folders, name = path.split("/")
     try:
-        folder = open_below(root, folders)
+        with closing_fd(open_below(root, folders)) as folder:
+            return open_regular(name, folder)
     except OSError:
         return None
-    try:
-        return open_regular(name, folder)
-    except OSError:
-        return None
-    finally:
-        os.close(folder)
 
 
 def acquire(fd: int, wait: float | None = 0.0, *, shared: bool = False, meanwhile: Callable[[], object] | None = None) -> bool:
@@ -290,6 +290,15 @@ def sync_paths(paths: Iterable[str], *, missing: bool = False) -> None:
                 os.close(fds.pop())
 
 
+def open_unlocked(name: str, above: int | None) -> int:
+    """A descriptor of a folder of ours, of which the permissions that it takes to open it are given back. Raises OSError."""
+    try:
+        return open_folder(name, above)
+    except PermissionError:
+        os.chmod(name, 0o700, dir_fd=above)
+        return open_folder(name, above)
+
+
 def remove(name: str, above: int | None = None) -> None:
     """Remove a file or a folder with all that is in it, also where its permissions are gone, as far as that goes; ``name`` is
     one in the open folder ``above``, or a path. A link goes, and not what it leads to; another file system stays. Raises
@@ -305,20 +314,13 @@ def remove(name: str, above: int | None = None) -> None:
             raise
     if found.st_dev != (os.fstat(above) if above is not None else os.stat(os.path.dirname(name) or ".")).st_dev:
         raise OSError(errno.EBUSY, "another file system is mounted there", name)
-    try:
-        fd = open_folder(name, above)
-    except PermissionError:
-        os.chmod(name, 0o700, dir_fd=above)
-        fd = open_folder(name, above)
-    try:
+    with closing_fd(open_unlocked(name, above)) as fd:
         if found.st_mode & 0o700 != 0o700:
             with suppress(PermissionError):  # another's, of those who share the repository
                 os.fchmod(fd, 0o700)
         for entry in sorted(os.listdir(fd), key=TOKENS.__contains__):
             with suppress(OSError):
                 remove(entry, fd)
-    finally:
-        os.close(fd)
     os.rmdir(name, dir_fd=above)
 
 

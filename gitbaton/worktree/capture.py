@@ -14,7 +14,7 @@ from gitbaton.git.objects import NewObject, Objects, lookup, new_object, parse_c
 from gitbaton.git.repo import Repo, clear_old, make_folder, silent
 from gitbaton.git.run import checked, signature, zsplit
 from gitbaton.model import IGNORED_HELD, Flag, Oid, Skipped, covered
-from gitbaton.system.files import READ, memory_file, open_file
+from gitbaton.system.files import READ, closing_fd, memory_file, open_file
 from gitbaton.system.process import Result, remove_later
 from gitbaton.values import replace, value
 from gitbaton.worktree.filetrees import EXECUTABLE, FILE, LINK
@@ -682,11 +682,8 @@ def with_stand_ins(
         item = repo.objects.read(d.staged.oid, 1 << 40)
         if item is None or item.data is None:
             raise GitError(f"object {d.staged.oid} of the index cannot be read")
-        fd = memory_file(item.data)
-        try:
+        with closing_fd(memory_file(item.data)) as fd:
             held, _ = store.hold(path, fd, d.driver, cleaned=False)
-        finally:
-            os.close(fd)
         texts[path] = new_object(repo.layout.algorithm, "blob", held.text)
     repo.stow(list(texts.values()))
     entries = {path: GitEntry(mode=found[path].staged.mode, oid=text.oid) for path, text in texts.items()}

@@ -12,7 +12,17 @@ from contextlib import contextmanager, suppress
 from gitbaton.codec import in_quotes
 from gitbaton.errors import GitError
 from gitbaton.git.repo import Repo, has_folder, make_folder, shared
-from gitbaton.system.files import TOKEN, TOKENS, acquire, open_folder, open_lasting, read_regular, remove, write_atomic
+from gitbaton.system.files import (
+    TOKEN,
+    TOKENS,
+    acquire,
+    closing_fd,
+    open_folder,
+    open_lasting,
+    read_regular,
+    remove,
+    write_atomic,
+)
 from gitbaton.system.groups import ChildProcess, boot, end
 
 _PREFIX = "baton-step-"
@@ -77,10 +87,8 @@ class Marker:
         if self.lock_fd < 0:
             return True
         fd, self.lock_fd = self.lock_fd, -1
-        try:
+        with closing_fd(fd):
             return _remove(self._file, self._places)
-        finally:
-            os.close(fd)
 
 
 def _token(repo: Repo, name: str) -> bytes:
@@ -120,20 +128,12 @@ def _left(repo: Repo) -> Iterator[tuple[str, list[str], ChildProcess | None]]:
     except OSError:
         return
     for path in (os.path.join(folder, name) for name in names if NAME.match(name)):
-        try:
-            fd = open_lasting(path, make=False)
-        except OSError:  # gone meanwhile, or another user's, or no file
-            continue
-        try:
+        with suppress(OSError), closing_fd(open_lasting(path, make=False)) as fd:  # it may be gone, another user's, or no file
             found = os.fstat(fd)
             if found.st_uid == os.geteuid() and found.st_size <= LARGEST and acquire(fd):
                 places, child, here = _read(os.pread(fd, LARGEST, 0))
                 if here:
                     yield path, places, child
-        except OSError:
-            continue
-        finally:
-            os.close(fd)
 
 
 def _believed(repo: Repo, marker: str, places: list[str]) -> bool:

@@ -11,7 +11,18 @@ import sys
 import time
 from collections.abc import Callable, Collection, Iterator
 
-from gitbaton.system.files import NEW, lasting, open_below, open_folder, open_regular, remove, signature, write_all
+from gitbaton.system.files import (
+    NEW,
+    closing_fd,
+    lasting,
+    open_below,
+    open_folder,
+    open_regular,
+    open_unlocked,
+    remove,
+    signature,
+    write_all,
+)
 from gitbaton.worktree.swap import stat_signature
 
 TYPE_CHECKING = False
@@ -54,16 +65,9 @@ class Tree:
         the next call finds it."""
         self.left_out = []
         made: dict[str, dict[str, Pair]] = {}
-        here = open_folder(self.source)
-        try:
-            there = open_folder(self.target)
-            try:
-                self._folder(here, there, "", made)
-                _set_time(there, os.fstat(here))
-            finally:
-                os.close(there)
-        finally:
-            os.close(here)
+        with closing_fd(open_folder(self.source)) as here, closing_fd(open_folder(self.target)) as there:
+            self._folder(here, there, "", made)
+            _set_time(there, os.fstat(here))
         self._known, self._settled = made, time.time_ns()
 
     def _folder(self, here: int, there: int, path: str, made: dict[str, dict[str, Pair]]) -> None:
@@ -100,17 +104,11 @@ class Tree:
             self.left_out.append(below)
             remove(name, there)
             return
-        try:
-            target = _open_own(name, there)
-            try:
-                self._folder(source, target, below, made)
-                if os.fstat(target).st_mode != found.st_mode:
-                    os.fchmod(target, stat.S_IMODE(found.st_mode))
-                _set_time(target, found)
-            finally:
-                os.close(target)
-        finally:
-            os.close(source)
+        with closing_fd(source), closing_fd(_open_own(name, there)) as target:
+            self._folder(source, target, below, made)
+            if os.fstat(target).st_mode != found.st_mode:
+                os.fchmod(target, stat.S_IMODE(found.st_mode))
+            _set_time(target, found)
 
     def _copy(self, name: str, here: int, there: int, path: str, pairs: dict[str, Pair], kind: int) -> None:
         """Copy a file or link; one that has just gone, or become something else, is left to the next time."""
@@ -153,11 +151,9 @@ class Tree:
         repositories' own: each with the signature of the one in ``source`` if that is as it was then, and whether one is in
         ``target`` now."""
         found: dict[str, tuple[Signature | None, bool]] = {}
-        fd, gone = open_folder(self.target), dict(self._known)
-        try:
+        gone = dict(self._known)
+        with closing_fd(open_folder(self.target)) as fd:
             self._compare(fd, "", gone, found)
-        finally:
-            os.close(fd)
         for folder, files in gone.items():
             for name, pair in files.items():
                 path = os.path.join(folder, name)
@@ -176,11 +172,8 @@ class Tree:
             if name == ".git":
                 continue
             if stat.S_ISDIR(at.st_mode):
-                below = _open_own(name, fd)
-                try:
+                with closing_fd(_open_own(name, fd)) as below:
                     self._compare(below, prefix + name, gone, found)
-                finally:
-                    os.close(below)
             elif (pair := left.pop(name, None)) is not None:
                 moved = pair[1] != signature(at)
                 if moved or (not pair[2] and not _settled(pair[1][3], self._settled)):
@@ -201,14 +194,12 @@ class Tree:
         except OSError:
             yield from ((name, None) for name, (_, moved, _) in suspects.items() if moved)
             return
-        try:
+        with closing_fd(here):
             for name, (then, moved, mode) in suspects.items():
                 same = stat_signature(name, here) == then and mode == then[4] and _same(name, here, fd, stat.S_IFMT(mode))
                 still = stat_signature(name, here) == then
                 if (moved or still) and not (still and same):
                     yield name, then if still else None
-        finally:
-            os.close(here)
 
 
 def _settled(ctime: int, moment: int) -> bool:
@@ -218,12 +209,9 @@ def _settled(ctime: int, moment: int) -> bool:
 def _open_own(name: str, above: int) -> int:
     """Open a folder of the copy, made where it is missing, in which we may do everything."""
     try:
-        fd = open_folder(name, above)
+        fd = open_unlocked(name, above)
     except FileNotFoundError:
         os.mkdir(name, 0o700, dir_fd=above)
-        fd = open_folder(name, above)
-    except PermissionError:
-        os.chmod(name, 0o700, dir_fd=above)
         fd = open_folder(name, above)
     mode = stat.S_IMODE(os.fstat(fd).st_mode)
     if mode & 0o700 != 0o700:
@@ -277,11 +265,9 @@ class Copier:
     def file(self, name: str, source: int, target: int) -> tuple[os.stat_result, os.stat_result]:
         """Make a regular file in the folder ``target`` like the one in ``source``: what the old one was before it was read,
         and what the new one is. One that changes meanwhile is read again, a few times. Raises OSError."""
-        reader = open_regular(name, source)
-        try:
+        with closing_fd(open_regular(name, source)) as reader:
             found = os.fstat(reader)
-            writer = os.open(name, NEW, found.st_mode & 0o7777, dir_fd=target)
-            try:
+            with closing_fd(os.open(name, NEW, found.st_mode & 0o7777, dir_fd=target)) as writer:
                 for _ in range(_TRIES):
                     self._fill(reader, writer, found)
                     if found.st_size > _SMALL and signature(now := os.fstat(reader)) != signature(found):
@@ -294,10 +280,6 @@ class Copier:
                 if made.st_mode != found.st_mode:
                     os.fchmod(writer, found.st_mode & 0o7777)
                     made = os.fstat(writer)
-            finally:
-                os.close(writer)
-        finally:
-            os.close(reader)
         return found, made
 
     def _fill(self, reader: int, writer: int, found: os.stat_result) -> None:

@@ -17,7 +17,7 @@ from gitbaton.git.loose import drop_torn, is_hollow, remember
 from gitbaton.git.objects import Algorithm, NewObject, Objects, object_id, parse_tree
 from gitbaton.git.repo import Repo
 from gitbaton.model import Oid
-from gitbaton.system.files import READ, Signature, signature
+from gitbaton.system.files import READ, Signature, closing_fd, signature
 from gitbaton.values import replace, value
 from gitbaton.worktree.gate import Gate
 from gitbaton.worktree.heldbytes import LONGEST, HeldBytes, parse_held
@@ -221,11 +221,8 @@ class FileReader:
             return Read(mode=LINK, data=data, oid=None, digest=False, signature=signature(first), before=before, whole=whole)
         if not stat.S_ISREG(first.st_mode):
             return None
-        fd = os.open(path, READ, dir_fd=folder)
-        try:
+        with closing_fd(os.open(path, READ, dir_fd=folder)) as fd:
             return self._opened(fd, name, before, digest, stream)
-        finally:
-            os.close(fd)
 
     def _opened(self, fd: int, name: str, before: int, digest: bool, stream: Stream | None) -> Read | None:
         found = os.fstat(fd)

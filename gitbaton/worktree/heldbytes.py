@@ -21,6 +21,7 @@ from gitbaton.model import Oid
 from gitbaton.system.files import (
     NEW,
     acquire,
+    closing_fd,
     open_file,
     open_regular,
     read_regular,
@@ -208,11 +209,8 @@ class HeldStore:
     @contextmanager
     def _opened(self, place: str) -> Iterator[int]:
         """Yield a descriptor of a folder of these, reached through no link. Raises OSError."""
-        folder = folder_of_ours(self.repo, place)
-        try:
+        with closing_fd(folder_of_ours(self.repo, place)) as folder:
             yield folder
-        finally:
-            os.close(folder)
 
     @property
     def _places(self) -> tuple[str, ...]:
@@ -280,12 +278,10 @@ class HeldStore:
             fresh = _fresh()
             new = os.open(fresh, NEW, 0o600, dir_fd=folder)
             try:
-                try:
+                with closing_fd(new):
                     token, _ = self._read(key, path, fd, new)
                     if wait:
                         os.fsync(new)
-                finally:
-                    os.close(new)
                 if not wait:
                     self._waiting[token] = fresh
                     return token

@@ -17,7 +17,7 @@ from gitbaton.git.objects import Objects, lookup
 from gitbaton.git.repo import Repo, shared
 from gitbaton.git.run import zsplit
 from gitbaton.model import Oid
-from gitbaton.system.files import READ, open_below, read_regular, umask, write_atomic
+from gitbaton.system.files import READ, closing_fd, open_below, read_regular, umask, write_atomic
 from gitbaton.values import value
 from gitbaton.worktree.filetrees import EXECUTABLE, is_safe, parents
 from gitbaton.worktree.gate import setting
@@ -275,10 +275,8 @@ class Folders:
                     self._later[ways[depth]] = found & ALL & most
 
             fd = open_below(self.root, folders, made, lambda depth: self.permits.most.most(ways[depth] + "/") | 0o700)
-        try:
+        with closing_fd(fd):
             yield fd, name
-        finally:
-            os.close(fd)
 
     def leave(self) -> None:
         """Give the folders what is left to give, the deepest first."""
@@ -307,18 +305,14 @@ def give(root: str, modes: Mapping[str, int], bits: int = ALL) -> None:
     to change."""
     for path in sorted(modes, reverse=True):  # what is in a folder first, while it can be entered
         *folders, name = path.removesuffix("/").split("/")
-        with suppress(OSError):
-            above = open_below(root, folders)
-            try:
-                fd = os.open(name, READ, dir_fd=above)
-            finally:
-                os.close(above)
-            try:
-                found = os.fstat(fd).st_mode
-                if (stat.S_ISDIR(found) if path.endswith("/") else stat.S_ISREG(found)) and (found ^ modes[path]) & bits:
-                    os.fchmod(fd, found & 0o7777 & ~bits | modes[path] & bits)
-            finally:
-                os.close(fd)
+        with (
+            suppress(OSError),
+            closing_fd(open_below(root, folders)) as above,
+            closing_fd(os.open(name, READ, dir_fd=above)) as fd,
+        ):
+            found = os.fstat(fd).st_mode
+            if (stat.S_ISDIR(found) if path.endswith("/") else stat.S_ISREG(found)) and (found ^ modes[path]) & bits:
+                os.fchmod(fd, found & 0o7777 & ~bits | modes[path] & bits)
 
 
 def prune(root: str, folders: Sequence[str], above: int = 0, keep: Collection[str] = ()) -> None:
@@ -327,11 +321,8 @@ def prune(root: str, folders: Sequence[str], above: int = 0, keep: Collection[st
         if keep and "/".join(folders[:depth]) in keep:
             return
         try:
-            parent = open_below(root, folders[: depth - 1])
-            try:
+            with closing_fd(open_below(root, folders[: depth - 1])) as parent:
                 os.rmdir(folders[depth - 1], dir_fd=parent)
-            finally:
-                os.close(parent)
         except OSError:
             return
 
