@@ -13,7 +13,7 @@ from gitbaton.codec import Json, message, parse, path_of, payload, plain
 from gitbaton.config import names_secrets
 from gitbaton.errors import GitError, RecordError
 from gitbaton.git.objectlists import at_paths, contents, entry_names, first_bytes, introduced, named, reachable, sizes
-from gitbaton.git.objects import OID, Object, Objects, RawCommit, lookup, object_id, parse_commit, parse_tree
+from gitbaton.git.objects import OID, Object, Objects, RawCommit, TreeEntry, lookup, object_id, parse_commit, parse_tree
 from gitbaton.git.repo import Repo
 from gitbaton.model import Oid, Stored
 from gitbaton.secrets import Redactor
@@ -27,7 +27,6 @@ UNFILTERED = "unfiltered"  # the kind of a hit that is a file's bytes which did 
 NOT_SCANNED = "not-scanned"  # the kind of a hit that is a text over the limit: what nobody looked at is never passed over
 MAX_MESSAGE = MAX_TREE = 16 << 20
 _MAX_TREE = 64 << 20
-_DEEPEST = 400  # folders below each other
 # Folders of file bytes beside an index, and in a record of a run, where no filter has a say.
 _KEPT, _RECORD = ("raw", "after-raw"), ("reads", "pre", "writes", "orphan", "undeclared", "undeclared-after")
 _ASIDE = re.compile(rb"(%s)/(?=[^\n])" % "|".join((*_KEPT, *_RECORD)).encode())
@@ -648,23 +647,35 @@ class BlobSearch:
         self.objects, self.blobs = objects, blobs
         self._seen: dict[Oid, tuple[tuple[bytes, Oid], ...]] = {}
 
-    def places(self, *trees: Oid | None, depth: int = 0) -> Iterator[tuple[bytes, Oid]]:
+    def places(self, *trees: Oid | None) -> Iterator[tuple[bytes, Oid]]:
         """Yield each path of some trees with one of the blobs, and which; an absent tree has none. Raises RecordError."""
         for tree in trees:
             if tree is not None and self.blobs:
-                if tree not in self._seen:
-                    self._seen[tree] = tuple(self._searched(tree, depth))
+                self._search(tree)
                 yield from self._seen[tree]
 
-    def _searched(self, tree: Oid, depth: int) -> Iterator[tuple[bytes, Oid]]:
+    def _search(self, tree: Oid) -> None:
+        """Look through a tree, and before it through those below it, however deep they are."""
+        waiting, read = [tree], dict[Oid, list[TreeEntry]]()
+        while waiting:
+            at = waiting[-1]
+            if at in self._seen:
+                waiting.pop()
+                continue
+            entries = read[at] = read[at] if at in read else self._entries(at)
+            below = [entry.oid for entry in entries if entry.is_tree and entry.oid not in self._seen]
+            waiting += below
+            if not below:
+                held = ((e.name + b"/", self._seen[e.oid]) if e.is_tree else (e.name, ((b"", e.oid),)) for e in entries)
+                places = ((name + path, oid) for name, those in held for path, oid in those)
+                self._seen[at] = tuple((path, oid) for path, oid in places if oid in self.blobs)
+                del read[at]
+
+    def _entries(self, tree: Oid) -> list[TreeEntry]:
         found = self.objects.read(tree, _MAX_TREE)
-        if depth > _DEEPEST or (found is not None and (found.kind != "tree" or found.data is None)):
-            raise RecordError(f"object {tree} cannot be read as a tree" if depth <= _DEEPEST else f"tree {tree} is too deep")
-        for entry in parse_tree(found.data or b"", self.objects.algorithm) if found is not None else ():
-            if entry.is_tree:
-                yield from ((entry.name + b"/" + path, oid) for path, oid in self.places(entry.oid, depth=depth + 1))
-            elif entry.oid in self.blobs:
-                yield entry.name, entry.oid
+        if found is not None and (found.kind != "tree" or found.data is None):
+            raise RecordError(f"object {tree} cannot be read as a tree")
+        return parse_tree(found.data or b"", self.objects.algorithm) if found is not None else []
 
 
 @value

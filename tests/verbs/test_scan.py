@@ -392,6 +392,13 @@ def test_names_of_files_and_folders(baton: Baton, repo: Sandbox) -> None:
         assert [hit.where[:7] for hit in scan(opened, everything=True, files=True).hits] == ["name of", "name of"]
 
 
+def test_a_secret_below_hundreds_of_folders_is_found_and_its_checkpoint_named(repo: Sandbox) -> None:
+    repo.write("/".join(["d"] * 400) + "/a.txt", f"key = {KEY}\n")
+    repo.ok("snapshot", "--track", "t", "--step", "one")
+    done = repo.baton("scan", "--all", "--files")
+    assert done.code == 1 and f"forget --everywhere {repo.git('rev-parse', 'refs/checkpoints/t')[:10]}' removes" in done.err
+
+
 @pytest.mark.full
 def test_all_checkpoints_that_hold_a_file_are_named(baton: Baton, repo: Sandbox) -> None:
     repo.write("kept.txt", f"key\n{KEY}\n")
