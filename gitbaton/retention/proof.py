@@ -204,14 +204,13 @@ def prove(baton: Baton, made: Forgetting) -> ForgetProof:
     return ForgetProof(held=tuple(dict.fromkeys([*found, *files])), said=tuple(said))
 
 
-def _named_texts(made: Forgetting) -> dict[str, str]:
-    """Return each text of the checkpoints that were named, with the field that it stood in; what an automatic one says of
-    itself is none."""
-    found: dict[str, str] = {}
+def _named_texts(made: Forgetting) -> dict[tuple[str, str], None]:
+    """Return each field of the checkpoints that were named with its text; what an automatic one says of itself is none."""
+    found: dict[tuple[str, str], None] = {}
     for c in (stored.checkpoint for stored in made.parts if stored.id in made.ids):
-        rows = [*(("decision", text) for text in c.decisions), *(("extra", text) for _, text in c.extra)]
-        rows += [("step", c.headline if c.carried or c.kind == "manual" else ""), ("note", c.note), ("next_cmd", c.next_cmd)]
-        found |= {text: name for name, text in rows if len(text) >= _LEAST}
+        rows = [("step", c.headline if c.carried or c.kind == "manual" else ""), ("note", c.note), ("next_cmd", c.next_cmd)]
+        rows += [*(("decision", text) for text in c.decisions), *(("extra", text) for _, text in c.extra)]
+        found |= {(name, text): None for name, text in rows if len(text) >= _LEAST}
     return found
 
 
@@ -219,10 +218,10 @@ def _in_messages(baton: Baton, made: Forgetting) -> Iterator[Remnant]:
     """Yield what the messages of all reached commits hold: the JSON of one of the checkpoints, its words beside its id, as
     'git baton branch' writes them, and checkpoints that repeat a text. Raises GitError."""
     algorithm, parts = baton.store.objects.algorithm, {stored.id.encode(): stored for stored in made.parts}
-    texts = {quoted(text): name for text, name in _named_texts(made).items()}
+    texts = [(name, quoted(text)) for name, text in _named_texts(made)]
     rows = [row for s in made.parts for row in s.raw.split(b"\n") if row.startswith(b'  "created": ')]
     rows += [b"checkpoint " + oid for oid in parts]
-    asked = {row.decode("utf-8", "surrogateescape")[:_MOST_OF_TEXT] for row in (*rows, *texts)}
+    asked = {row.decode("utf-8", "surrogateescape")[:_MOST_OF_TEXT] for row in (*rows, *(text for _, text in texts))}
     repeated: dict[str, dict[Oid, None]] = {}
     commits = list(_grepped(baton, sorted(asked)))
     for commit, item in zip(commits, baton.store.objects.read_many(commits), strict=True):
@@ -231,18 +230,20 @@ def _in_messages(baton: Baton, made: Forgetting) -> Iterator[Remnant]:
             raw = payload(said)
         except RecordError:
             raw = b""
-        oid, what = object_id(algorithm, "blob", raw) if raw else "", ""
+        oid, held = object_id(algorithm, "blob", raw) if raw else "", list[str]()
         if oid in made.all_ids:
-            what = f"the commit of checkpoint {baton.short(oid)}"
+            held = [f"the commit of checkpoint {baton.short(oid)}"]
         elif not raw:
-            named = [parts[one] for one in _NAMED.findall(said) if one in parts]
-            saying = [s for s in named if any(text in said for text in words([s]))]
-            what = f"words of checkpoint {baton.short(saying[0].id)}" if saying else ""
-        for text, name in texts.items() if raw and not what else ():
+            rest = _NAMED.sub(b"", said)
+            for stored in (parts[one] for one in dict.fromkeys(_NAMED.findall(said)) if one in parts):
+                first = stored.checkpoint.step.partition("\n")[0].encode("utf-8", "surrogateescape")  # short, it is no word
+                saying = any(text and text in rest for text in (first, *words([stored])))
+                held += [f"words of checkpoint {baton.short(stored.id)}"] if saying else []
+        for name, text in texts if raw and not held else ():
             if text in raw:
                 repeated.setdefault(name, {})[oid] = None
-        for by in _containing(baton.repo, commit) if what else ():
-            yield Remnant(what=what, by=by)
+        for by in _containing(baton.repo, commit) if held else ():
+            yield from (Remnant(what=what, by=by) for what in held)
     for name, ids in repeated.items():
         more = f" and {len(ids) - 1} other{'s' if len(ids) > 2 else ''}" if len(ids) > 1 else ""
         yield Remnant(what=f"its {name}", by=f"checkpoint {baton.short(next(iter(ids)))}{more}", ids=tuple(ids), repeated=True)
@@ -267,7 +268,7 @@ def _in_notes(store: Store, made: Forgetting) -> Iterator[Remnant]:
         by = f"the note of commit {commit} in '{NOTES}'"
         for oid in {oid for oid, _ in note.entries} & made.all_ids:
             yield Remnant(what=f"the note of checkpoint {oid}", by=by)
-        for name in {name: None for text, name in texts.items() if text.encode("utf-8", "surrogateescape") in note.preamble}:
+        for name in {name: None for name, text in texts if text.encode("utf-8", "surrogateescape") in note.preamble}:
             yield Remnant(what=f"its {name}", by=by, repeated=True)
 
 

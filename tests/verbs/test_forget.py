@@ -422,6 +422,22 @@ def test_a_file_that_only_a_safety_checkpoint_holds_goes_by_its_id(repo: Sandbox
 
 
 @pytest.mark.deep
+def test_a_text_in_two_fields_is_named_by_both_and_a_short_step_in_a_commit_message_is(repo: Sandbox) -> None:
+    repo.ok(
+        "snapshot", "--track", "t", "--step", "use one table for all", "--decision", "use one table for all", "--label", "both"
+    )
+    repo.ok("snapshot", "--track", "t", "--step", "two")
+    done = repo.baton("forget", "--yes", "both", "--force", "--everywhere")
+    rows = {row.partition(" repeats ")[2] for row in done.out.splitlines() if row.startswith("checkpoint ")}
+    assert rows == {"its step", "its decision"} and "a decision stands until a snapshot ends it" in done.out
+    repo.ok("snapshot", "--track", "u", "--step", "Go")
+    oid = repo.git("rev-parse", "refs/checkpoints/u")
+    repo.git("commit", "-q", "--allow-empty", "-m", f"Go\n\ncheckpoint {oid}")
+    again = repo.baton("forget", "--yes", oid, "--everywhere")
+    assert again.code == 1 and f"words of checkpoint {oid[:10]} is still in 'refs/heads/main'" in again.out.splitlines()
+
+
+@pytest.mark.deep
 def test_a_decision_that_stands_is_named_with_what_repeats_it(repo: Sandbox) -> None:
     """Later words take over what stands: to forget the checkpoint that made it does not take its text away, and it says so."""
     repo.ok("snapshot", "--track", "t", "--step", "one", "--decision", "use SECRET-DECISION", "--label", "first")
