@@ -22,9 +22,10 @@ _FATAL, _SIGINT, _SIGPIPE = 128, 130, 141  # git's; 128+n for signals
 
 
 def head_start(words: list[str]) -> Repo | None:
-    """Find the repository and, where files count, let git look at the work tree while the rest is imported. Only reads.
+    """Find the repository and, where files count, let git look at the work tree while the rest is imported.
 
-    Nothing is begun with options before the verb, with a call for help or for a dry run; the verb then begins by itself.
+    Nothing is begun with options before the verb, with a call for help or for a dry run; the verb then begins by itself. All
+    that may be written is our own folder for new objects, which ``call`` removes.
     """
     given = set(words)
     verb, rest = find(words)
@@ -135,6 +136,8 @@ def call(words: list[str], begun: Repo | None = None) -> int:
         hint = "this is a bug in gitbaton; GIT_BATON_TRACE=1 shows where"
         return _complain(f"{type(error).__name__}: {error}", (hint,), _FATAL)
     finally:
+        if begun is not None:
+            begun.clear()  # a command line that was refused has not opened it
         if renamed:
             terminal.tell(f"hint: {renamed}")
 

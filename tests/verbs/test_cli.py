@@ -113,6 +113,13 @@ def test_bad_input_is_129_with_one_line_and_writes_nothing(repo: Sandbox, run: R
     assert state(repo) == before and not (repo.path / ".git/baton").exists()
 
 
+@pytest.mark.parametrize("words", [("snapshot",), ("snapshot", "x", "--nope"), ("undo", "--nope"), ("restore", "--nope")])
+def test_a_refused_command_line_leaves_nothing_where_objects_are_made(repo: Sandbox, words: tuple[str, ...]) -> None:
+    assert repo.baton(*SNAP, "one").code == 0
+    assert repo.baton(*words).code == 129
+    assert os.listdir(repo.path / ".git/baton/tmp") == []
+
+
 def test_an_unknown_verb_names_the_nearest(run: Run) -> None:
     assert "hint: the most similar verb is 'snapshot'\n" in run("snapshto").err
     assert "hint: perhaps '--live' is meant\n" in run("resume", "--liv").err
