@@ -550,7 +550,7 @@ class Baton:
         return spare
 
     def _capture(self, tip: Stored | None, head: Head, request: Request, *, fresh: bool) -> Captured:
-        from gitbaton.worktree.capture import capture_with_index, private_folder, with_raw
+        from gitbaton.worktree.capture import capture, private_folder, with_raw
 
         kept = {self.store.base_tree(head.oid)} if head.oid else set()
         if tip and tip.checkpoint.files:
@@ -574,7 +574,7 @@ class Baton:
                         self.repo, folder, rules, request.going, request.going_names, self.settings.guard_ignored
                     ),
                 )
-            captured, index, facts = capture_with_index(self.repo, folder, rules, kept, fresh=fresh)
+            captured, index, facts = capture(self.repo, folder, rules, kept, fresh=fresh)
             captured = with_raw(captured, index, facts, self._converted(tip, head, captured, folder))
         left = {s.path: s.reason for s in captured.skipped}
         for spec, paths in wanted.items():

@@ -15,7 +15,7 @@ from gitbaton.errors import GitError
 from gitbaton.git.objects import Algorithm, NewObject, digest, parse_tree
 from gitbaton.git.run import quoted
 from gitbaton.model import Oid
-from gitbaton.system.files import read_regular, write_atomic
+from gitbaton.system.files import names_in, read_regular, write_atomic
 from gitbaton.system.groups import boot
 
 STAMP = "boot"  # in our folder of the common directory
@@ -158,17 +158,10 @@ def drop_torn(folder: str, oids: Iterable[Oid]) -> None:
     for oid in oids:
         place, name = oid[:2], oid[2:]
         if place not in there:  # a look at each folder, and not at each object: they may be thousands
-            there[place] = _listed(os.path.join(folder, place))
+            there[place] = names_in(os.path.join(folder, place))  # none, where git says what is wrong with it
         if name in there[place] and not is_whole(path := os.path.join(folder, place, name)):
             with suppress(FileNotFoundError):
                 os.unlink(path)
-
-
-def _listed(folder: str) -> set[str]:
-    try:
-        return set(os.listdir(folder))
-    except OSError:  # there is none, or git says what is wrong with it
-        return set()
 
 
 def is_shared(folder: str) -> bool:

@@ -21,13 +21,13 @@ from gitbaton.worktree.filetrees import LINK
 from gitbaton.worktree.gate import has_links
 from gitbaton.worktree.modes import Modes, Permits
 from gitbaton.worktree.rawbytes import (
+    NAME,
     Conversion,
     LocalAttributes,
     attribute_files,
     attributes_at,
     conversion_of,
     entries,
-    is_attributes,
     local_attributes,
 )
 from gitbaton.worktree.staged import Scope, Staged, read_staged
@@ -84,7 +84,9 @@ class Goal:
     def conversion(self, differing: Sequence[Difference]) -> Conversion | None:
         """Return the conversion of a checkout of then; None where it is as now. Raises GitError."""
         repo, local = self.scene.repo, self.local()
-        if not any(is_attributes(d.path) for d in differing) and (local is None or local.converts_as(local_attributes(repo))):
+        if not any(d.path.rpartition("/")[2] == NAME for d in differing) and (
+            local is None or local.converts_as(local_attributes(repo))
+        ):
             return None
         return conversion_of(repo, self.scene.folder, self.tree, self.scene.tree, local)
 

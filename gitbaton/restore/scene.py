@@ -20,7 +20,7 @@ from gitbaton.model import IGNORED_HELD, KEPT, Head, Oid, Skipped, covered
 from gitbaton.system.files import Signature
 from gitbaton.system.process import Process
 from gitbaton.values import replace
-from gitbaton.worktree.capture import Captured, capture_with_index, private_folder, with_modes, with_raw
+from gitbaton.worktree.capture import Captured, capture, private_folder, with_modes, with_raw
 from gitbaton.worktree.checkout import GITLINK, Difference, GitEntry, Guard, differences, take_in
 from gitbaton.worktree.filetrees import parents
 from gitbaton.worktree.gate import has_links
@@ -47,7 +47,7 @@ class PresentState:
         self.head: Head = baton.head()[0]
         self.rules = replace(baton.rules(held=concerned), going=(held, ()))
         kept = {baton.store.base_tree(self.head.oid)} if self.head.oid else set()
-        found = capture_with_index(self.repo, folder, self.rules, kept)
+        found = capture(self.repo, folder, self.rules, kept)
         self.captured: Captured = found[0]
         self.index: PrivateIndex = found[1]
         self.facts: IndexFacts = found[2]

@@ -18,7 +18,15 @@ from gitbaton.git.objects import OID, Objects, digest, object_id, parse_commit
 from gitbaton.git.repo import OURS, Repo, begun, clear_old, drop, earlier, keep_begun, make_folder, put, shared
 from gitbaton.model import Oid
 from gitbaton.store.refs import CHAINS, RUNS, SAFETY, THREADS, TIPS, track_of
-from gitbaton.system.files import closing_fd, open_lasting, read_regular, remove_folder, sync_paths, write_all
+from gitbaton.system.files import (
+    closing_fd,
+    names_in,
+    open_lasting,
+    read_or_none,
+    remove_folder,
+    sync_paths,
+    write_all,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -90,10 +98,7 @@ class Ours:
         """Return the encoded names of the tracks or runs that have a file."""
         if not begun(self.repo):
             return {name.partition("/")[2] for name in self._held() if name.startswith(kind)}
-        try:
-            return set(os.listdir(os.path.join(self.folder, kind)))
-        except OSError:
-            return set()
+        return names_in(os.path.join(self.folder, kind))
 
     def missing(self, kind: Kind, there: Collection[str]) -> list[str]:
         """Return the encoded names of tracks or runs made here that have no ref ``there``, and that gitbaton has not removed: a
@@ -182,7 +187,7 @@ class Ours:
             found += ((os.path.join(folder, name), "it is no file of ours") for name in sorted(below))
             inside[:] = [name for name in inside if name not in below]
             for path in (os.path.join(folder, file) for file in sorted(files) if not file.endswith(".new")):
-                raw = _bytes(path)
+                raw = read_or_none(path)
                 wrong = [line for line in (raw or b"").split(b"\n")[1:-1] if line != _MIXED and not _oids(line)]
                 if raw is None or not raw.startswith(_HEADER):
                     found.append((path, "it is not a record that this version writes"))
@@ -217,7 +222,7 @@ class Ours:
         mark = state.st_ino, state.st_mtime_ns, state.st_size
         known = self._read.get(name)
         if known is None or known[0] != mark:
-            raw = _bytes(path) or b""
+            raw = read_or_none(path) or b""
             known = self._read[name] = mark, raw if raw.startswith(_HEADER) and self._leads(os.path.dirname(path)) else b""
         return known[1]
 
@@ -238,13 +243,6 @@ class Ours:
         return self._before
 
 
-def _bytes(path: str) -> bytes | None:
-    try:
-        return read_regular(path)
-    except OSError:
-        return None
-
-
 def held_before(repo: Repo) -> dict[str, list[bytes]]:
     """Return the lines of each file for what a repository held when an earlier version, which kept no record, last used it.
 
@@ -262,14 +260,14 @@ def held_before(repo: Repo) -> dict[str, list[bytes]]:
             continue
         ids = _ids(objects, oid)
         at = ids.index(shown) if shown in ids else len(ids)
-        foreign = _oids(_bytes(os.path.join(repo.shared_dir, "foreign", encode_track(track))) or b"")
+        foreign = _oids(read_or_none(os.path.join(repo.shared_dir, "foreign", encode_track(track))) or b"")
         below, kept = ids[at:], [line for line in ids[at:] if line not in foreign]
         if kept:
             found[of_track(track)] = [*map(str.encode, reversed(kept)), *([_MIXED] if len(kept) < len(below) else [])]
     found[STATES] = [line.encode() for oid in objects.refs(SAFETY).values() for line in _ids(objects, oid)]
     for ref, oid in objects.refs(RUNS).items():
         name = ref.removeprefix(RUNS)
-        if oid not in _oids(_bytes(os.path.join(repo.shared_dir, "foreign-runs", name)) or b""):
+        if oid not in _oids(read_or_none(os.path.join(repo.shared_dir, "foreign-runs", name)) or b""):
             found["runs/" + name] = [oid.encode()]
     found[LINES] = [of_thread(ref).encode() for ref in objects.refs(THREADS)]
     return found

@@ -192,6 +192,22 @@ def read_regular(name: str, limit: int = -1, *, folder: int | None = None, follo
         return file.read(limit) or b""
 
 
+def read_or_none(name: str, limit: int = -1, *, follow: bool = False) -> bytes | None:
+    """The first bytes of such a file, as ``read_regular``; None where there is none to be read."""
+    try:
+        return read_regular(name, limit, follow=follow)
+    except OSError:
+        return None
+
+
+def names_in(folder: str) -> set[str]:
+    """The names in a folder; none where it cannot be listed."""
+    try:
+        return set(os.listdir(folder))
+    except OSError:
+        return set()
+
+
 def open_lasting(name: str, *, append: bool = False, make: bool = True) -> int:
     """A descriptor to read and write a regular file that stays in its place, made where there is none, and is no symbolic link;
     with ``append`` what is written goes to its end. Raises OSError, at once, where it is something else."""

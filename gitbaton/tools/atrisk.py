@@ -99,7 +99,7 @@ class _RiskSearch:
         self.repo: Repo = baton.repo
         with private_folder(self.repo) as private:
             self.bytes = HeldStore(self.repo)
-            self.captured: Captured = capture(self.repo, private, self.rules, ())
+            self.captured: Captured = capture(self.repo, private, self.rules, ())[0]
 
     def rows(self) -> Iterator[RiskRow]:
         """All rows, folders that hold many as one."""

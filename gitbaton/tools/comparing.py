@@ -41,7 +41,7 @@ def tree_now(baton: Baton, stored: Stored | None, folder: str) -> tuple[Oid, lis
     rules = replace(baton.rules(), going=(held, ()))
     baton.redirect(folder)
     with private_folder(baton.repo) as private:
-        captured = capture(baton.repo, private, rules, ())
+        captured = capture(baton.repo, private, rules, ())[0]
     known = set(files.skipped if files is not None else ())
     new = [s for s in captured.skipped if s not in known or (s.reason in KEPT and s.reason != IGNORED_HELD)]
     warnings = [f"{path_in_quotes(s.path)} is not compared as it is on disk: {s.reason}" for s in new[:_SHOWN]]

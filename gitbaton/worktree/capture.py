@@ -146,21 +146,16 @@ def _lives(name: str) -> bool:
     return True
 
 
-def capture(repo: Repo, folder: str, rules: CaptureRules, reachable: Collection[Oid], *, fresh: bool = False) -> Captured:
-    """Store the state of the work tree and index of ``repo`` now as objects.
+def capture(
+    repo: Repo, folder: str, rules: CaptureRules, reachable: Collection[Oid], *, fresh: bool = False
+) -> tuple[Captured, PrivateIndex, IndexFacts]:
+    """Store the state of the work tree and index of ``repo`` now as objects; return it, the private index that the tree was
+    written from, with stat data that fits the work tree, and the facts of the real index.
 
     Equal to ``git add -A`` on a private index, plus edits that assume-unchanged and skip-worktree hide, less what ``rules`` and
     the file system refuse. ``reachable`` are trees known to be kept by gc (see PrivateIndex.facts). The real index is read and
-    never written. Raises GitError.
-    """
-    return capture_with_index(repo, folder, rules, reachable, fresh=fresh)[0]
-
-
-def capture_with_index(
-    repo: Repo, folder: str, rules: CaptureRules, reachable: Collection[Oid], *, fresh: bool = False
-) -> tuple[Captured, PrivateIndex, IndexFacts]:
-    """Capture, and return also the private index that the tree was written from, with stat data that fits the work tree, and
-    the facts of the real index. The index is in ``folder`` and may still be the real one, to be read only, until it is copied.
+    never written. The private one is in ``folder`` and may still be the real one, to be read only, until it is copied. Raises
+    GitError.
 
     ``fresh``: as if the index were HEAD's, each file read anew. So it is, with a warning, where git cannot read the index.
     """
@@ -179,7 +174,7 @@ def capture_with_index(
     # Git has collected what the index named that was read, or what it found stored already.
     again = os.path.join(folder, _AGAIN)
     make_folder(repo, again)
-    return capture_with_index(repo, again, rules, reachable)
+    return capture(repo, again, rules, reachable)
 
 
 def _from_index(
@@ -194,8 +189,7 @@ def _from_index(
         index.git = repo.writing(index.git)
         if attempt:  # somebody writes the index while we read: stay on a copy
             index.copy()
-        facts = index.facts(reachable)
-        facts = index.reveal(facts, root)
+        facts = index.reveal(index.facts(reachable), root)
         changes = _look(index, facts, folder, root, rules)
         index.cover(changes.untracked)
         if changes or facts.stages or rules.going[0]:
@@ -275,19 +269,15 @@ def _look(index: PrivateIndex, facts: IndexFacts, folder: str, root: str, rules:
     changes = _IndexChanges()
     changes.skipped = [Skipped(path=p, reason="special-file") for p in specials(index.git, root, set(facts.gitlinks))]
     result = tracked.finish()
-    if result.code == 0:
-        names = zsplit(result.out)[1::2]
-        changes.tracked = list(dict.fromkeys(names))
-    else:  # a racily clean path whose required filter is missing, a broken submodule
-        changes.tracked = None
+    # It fails at a racily clean path whose required filter is missing, and at a broken submodule.
+    changes.tracked = list(dict.fromkeys(zsplit(result.out)[1::2])) if result.code == 0 else None
     shown = others.finish()
     untracked = zsplit(checked(shown, "ls-files"))
     changes.untracked, left = sort_out(index.repo, folder, root, untracked, rules)
     changes.never = [p for p in untracked if ours(p, rules.never)]
-    changes.skipped += left
-    changes.skipped += [Skipped(path=p, reason="nested-repository") for p in changes.untracked if p.endswith("/")]
+    nested = [Skipped(path=p, reason="nested-repository") for p in changes.untracked if p.endswith("/")]
     closed = _CLOSED.findall(shown.err) + DENIED.findall(result.err)
-    changes.skipped += [Skipped(path=p, reason="unreadable") for p in closed]
+    changes.skipped += [*left, *nested, *(Skipped(path=p, reason="unreadable") for p in closed)]
     return changes
 
 
@@ -643,21 +633,18 @@ def doubtful(index: PrivateIndex, facts: IndexFacts, root: str, untracked: Colle
         repo.objects.write([new_object(repo.layout.algorithm, "tree", b"")])
     staged = {d.path: d for d in differences(index.git, base, facts.tree) if d.then is not None and d.then.mode[:3] == "100"}
     behind = gated(repo, root, list(staged), index.git)
-    dead = {name for name in set(behind.values()) if not _cleans(index, name, behind)}
+    first = {name: path for path, name in reversed(behind.items())}
+    asked = ((name, ("hash-object", "--stdin", f"--path={path}")) for name, path in first.items())
+    dead = {name for name, words in asked if requiring(index.git, (name,)).run(*words, stdin=b"").code != 0}
     found = {
         p: Doubtful(staged=d.then, committed=d.now, driver=behind[p])
         for p, d in staged.items()
         if d.then and behind.get(p) in dead
     }
     operation = repo.operation() if found else None
-    others = [_commit_tree(repo.objects, oid) for _, oid in operation.refs] if operation is not None else []
-    others += [_commit_tree(repo.objects, operation.head)] if operation is not None else []
+    commits = [*(oid for _, oid in operation.refs), operation.head] if operation is not None else []
+    others = [_commit_tree(repo.objects, oid) for oid in commits]
     return {path: d for path, d in found.items() if not any(_holds(repo.objects, tree, path, d.staged.oid) for tree in others)}
-
-
-def _cleans(index: PrivateIndex, name: str, behind: Mapping[str, str]) -> bool:
-    path = next(path for path, driver in behind.items() if driver == name)
-    return requiring(index.git, (name,)).run("hash-object", "--stdin", f"--path={path}", stdin=b"").code == 0
 
 
 def _commit_tree(objects: Objects, commit: str | None) -> Oid | None:

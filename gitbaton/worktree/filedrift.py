@@ -107,8 +107,7 @@ class _Comparison:
     def __init__(
         self, index: PrivateIndex, folder: str, root: str, rules: CaptureRules, trees: list[Oid], specs: Sequence[str] = ()
     ) -> None:
-        self.index, self.folder, self.root, self.rules, self.trees = index, folder, root, rules, trees
-        self.specs = specs
+        self.index, self.folder, self.root, self.rules, self.trees, self.specs = index, folder, root, rules, trees, specs
         self.suspects: dict[str, _Suspect] = {}
         self.unsaved: list[str] = []
 

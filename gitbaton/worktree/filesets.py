@@ -16,7 +16,7 @@ from gitbaton.errors import GitError
 from gitbaton.git.objects import NewObject, Row, new_object, tree_objects
 from gitbaton.git.repo import Repo, put
 from gitbaton.model import Oid
-from gitbaton.system.files import Signature, read_regular, settled, signature
+from gitbaton.system.files import Signature, names_in, read_or_none, settled, signature
 from gitbaton.values import cast
 from gitbaton.worktree.filetrees import (
     LARGE,
@@ -26,13 +26,12 @@ from gitbaton.worktree.filetrees import (
     FileSet,
     ObjectStore,
     is_safe,
-    names_in,
     parents,
     read_tree,
 )
 from gitbaton.worktree.gate import Gate
 from gitbaton.worktree.globs import below, matcher, quote, roots
-from gitbaton.worktree.swap import leads_outside, swap
+from gitbaton.worktree.swap import leads_outside, swap, temporary_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -332,16 +331,13 @@ def led_to(files: Files, globs: Sequence[str], entries: Iterable[FileEntry]) -> 
 
 
 def _outside(files: Files, path: str, real: str) -> dict[str, FileEntry]:
-    import hashlib
-
-    if not os.path.isfile(real) or os.path.getsize(real) > LARGE:
-        return {}
-    read = files.reader.read(real, path, digest=True)
+    fits = os.path.isfile(real) and os.path.getsize(real) <= LARGE
+    read = files.reader.read(real, path, digest=True) if fits else None
     if read is None:
         return {}
     blob = new_object(files.reader.algorithm, "blob", read.data or b"")
     files.store.write([blob])
-    name = f".baton-{hashlib.sha256(os.fsencode(path)).hexdigest()[:16]}.old"
+    name = temporary_name(path).removesuffix("new") + "old"
     return {name: FileEntry(path=name, mode=read.mode, oid=blob.oid, digest=True)}
 
 
@@ -388,10 +384,7 @@ class FileCache:
 def _load(place: str, root: str) -> dict[str, Learned]:
     """Return what a cache file says of the files below ``root``; nothing where it is torn, of another format or another
     root."""
-    try:
-        data = read_regular(place)
-    except OSError:
-        return {}
+    data = read_or_none(place) or b""
     body, mark = data[:-20], data[-20:]
     head = _HEAD + os.fsencode(root) + b"\0"
     whole = body.startswith(head) and _sum(body) == mark

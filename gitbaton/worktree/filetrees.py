@@ -17,7 +17,7 @@ from gitbaton.git.loose import drop_torn, is_hollow, remember
 from gitbaton.git.objects import Algorithm, NewObject, Objects, object_id, parse_tree
 from gitbaton.git.repo import Repo
 from gitbaton.model import Oid
-from gitbaton.system.files import READ, Signature, closing_fd, signature
+from gitbaton.system.files import READ, Signature, closing_fd, names_in, signature
 from gitbaton.values import replace, value
 from gitbaton.worktree.gate import Gate
 from gitbaton.worktree.heldbytes import LONGEST, HeldBytes, parse_held
@@ -243,7 +243,7 @@ class FileReader:
         elif stream is not None:
             oid = stream(fd)
         else:
-            oid = self._hash(fd, found.st_size)
+            oid = hash_blob(self.algorithm, fd, found.st_size)
         size = found.st_size if data is None or stands else len(data)
         whole = signature(os.fstat(fd)) == signature(found) and size == found.st_size
         return Read(
@@ -256,18 +256,19 @@ class FileReader:
             whole=whole,
         )
 
-    def _hash(self, fd: int, size: int) -> Oid:
-        """Return the id of the blob that an open file would be."""
-        import hashlib
-
-        made = hashlib.new(self.algorithm, b"blob %d\0" % size, usedforsecurity=False)
-        while chunk := os.read(fd, _CHUNK):
-            made.update(chunk)
-        return made.hexdigest()
-
     def oid(self, read: Read) -> Oid:
         """Return the id of the blob that holds, or would hold, what was read."""
         return read.oid if read.oid is not None else object_id(self.algorithm, "blob", read.data or b"")
+
+
+def hash_blob(algorithm: Algorithm, fd: int, size: int) -> Oid:
+    """Return the id of the blob that an open file would be."""
+    import hashlib
+
+    made = hashlib.new(algorithm, b"blob %d\0" % size, usedforsecurity=False)
+    while chunk := os.read(fd, _CHUNK):
+        made.update(chunk)
+    return made.hexdigest()
 
 
 def _bytes(fd: int, most: int) -> bytes:
@@ -374,11 +375,3 @@ class ObjectStore:
     def stream(self, fd: int) -> Oid:
         """Store the rest of an open file as a blob, without holding it. Raises GitError."""
         return self.repo.writing(self.repo.git).blob(fd)
-
-
-def names_in(folder: str) -> set[str]:
-    """Return the names in a folder; none where it cannot be listed."""
-    try:
-        return set(os.listdir(folder))
-    except OSError:
-        return set()

@@ -72,8 +72,8 @@ class Watch:
         self._folder, self._excludes = folder, excludes(files.repo)
 
     def _watched(self, path: str) -> bool:
-        named = is_safe(path) and not TEMPORARY.match(path.rpartition("/")[2])  # a nested repository ends in a slash
-        return named and not self._matches(path)
+        # A nested repository ends in a slash.
+        return is_safe(path) and not TEMPORARY.match(path.rpartition("/")[2]) and not self._matches(path)
 
     def _listed(self) -> tuple[set[str], Clean, list[str] | None]:
         """Return the paths that may differ from the index, and those among them that are tracked, as the index has them; and
@@ -112,13 +112,8 @@ class Watch:
         return kept
 
     def _keeps(self, path: str, found: os.stat_result) -> bool:
-        if stat.S_ISLNK(found.st_mode):
-            return True
-        return (
-            stat.S_ISREG(found.st_mode)
-            and found.st_size <= self._limit
-            and os.access(os.path.join(self._files.root, path), os.R_OK)
-        )
+        fits = stat.S_ISREG(found.st_mode) and found.st_size <= self._limit
+        return stat.S_ISLNK(found.st_mode) or (fits and os.access(os.path.join(self._files.root, path), os.R_OK))
 
     def changed(self) -> Strays:
         """Return what is different now, and store what is there now. Raises GitError."""

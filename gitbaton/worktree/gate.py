@@ -36,16 +36,15 @@ def has_attributes(repo: Repo, root: str, paths: Iterable[str], word: bytes = b"
     """Whether an attributes file may speak of ``paths``: one on disk, which has the ``word`` in it, or one that only a tree
     or a sparse index holds."""
     env, settings = repo.git.env, repo.settings()
-    if any(settings.get(key, [""])[-1] for key in ("core.attributesfile", "attr.tree")) or env.get("GIT_ATTR_SOURCE"):
-        return True
-    if repo.boolean("core.sparsecheckout"):
+    named = any(settings.get(key, [""])[-1] for key in ("core.attributesfile", "attr.tree")) or env.get("GIT_ATTR_SOURCE")
+    if named or repo.boolean("core.sparsecheckout"):
         return True
     paths = list(paths)
     if not word and any(p.endswith(".gitattributes") for p in paths):
         return True
     home, config = env.get("HOME", ""), env.get("XDG_CONFIG_HOME", "")
-    places = [os.path.join(repo.layout.common_dir, "info", "attributes")]
-    places.append(os.path.join(config or os.path.join(home, ".config"), "git", "attributes"))
+    users = os.path.join(config or os.path.join(home, ".config"), "git", "attributes")
+    places = [os.path.join(repo.layout.common_dir, "info", "attributes"), users]
     places += () if env.get("GIT_ATTR_NOSYSTEM", "").lower() not in OFF else _system(env.get("PATH", os.defpath))
     places += (os.path.join(root, folder, ".gitattributes") for folder in folders_of(paths))
     return any(_speaks(place, word) for place in places)

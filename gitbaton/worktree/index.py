@@ -122,7 +122,9 @@ class PrivateIndex:
         facts = _read(self, self._sparse())
         key = self.key()  # of the copy, which nobody else writes
         if key and not facts.stages and not facts.lost and len(facts.flags) <= MAX_FLAGS:
-            _save(self.repo, self._cache(), self.path + ".facts", key, facts)
+            flags = [[f.path, f.bits] for f in facts.flags]
+            data = {"key": key, "tree": facts.tree, "flags": flags, "gitlinks": facts.gitlinks}
+            save_cache(self.repo, self._cache(), self.path + ".facts", data)
         return facts
 
     def _sparse(self) -> bool:
@@ -139,9 +141,8 @@ class PrivateIndex:
         """Take off what hides edits from ``git add``: assume-unchanged, skip-worktree where a file is there, and the commit
         of a submodule where a plain folder with files stands; return the facts of the index then."""
         for bit, option in (("a", "--no-assume-unchanged"), ("s", "--no-skip-worktree")):
-            paths = [f.path for f in facts.flags if bit in f.bits]
-            if bit == "s":
-                paths = [p for p in paths if os.path.lexists(os.path.join(root, p))]
+            marked = (f.path for f in facts.flags if bit in f.bits)
+            paths = [p for p in marked if bit == "a" or os.path.lexists(os.path.join(root, p))]
             if paths:
                 self.copy()
                 self.revealed = True
@@ -302,8 +303,7 @@ def real_links(index: PrivateIndex, root: str) -> tuple[str, ...]:
 def list_ahead(repo: Repo) -> None:
     """Start the listings of a look that is to come; the index is only read."""
     if repo.layout.root is not None and repo.listings is None:
-        mark = signature(repo.layout.index, 0)[0]
-        repo.listings = (mark, *start_listings(repo.git.changed({}, *EXACT)))
+        repo.listings = (signature(repo.layout.index, 0)[0], *start_listings(repo.git.changed({}, *EXACT)))
 
 
 def _copy(source: str, target: str) -> Signature:
@@ -331,13 +331,10 @@ def _load(path: str, key: str) -> IndexFacts | None:
         return None
 
 
-def _save(repo: Repo, path: str, temporary: str, key: str, facts: IndexFacts) -> None:
-    flags = [[f.path, f.bits] for f in facts.flags]
-    text = json.dumps({"key": key, "tree": facts.tree, "flags": flags, "gitlinks": facts.gitlinks})
-    try:
-        write_atomic(path, text.encode("ascii"), temporary=temporary, made=lambda fd: shared(repo, fd))
-    except OSError:
-        pass  # a cache: the next snapshot asks git again
+def save_cache(repo: Repo, path: str, temporary: str, data: Mapping[str, object]) -> None:
+    """Write what is known of an index as JSON, by way of a temporary file. Never raises: the next snapshot asks again."""
+    with suppress(OSError):
+        write_atomic(path, json.dumps(data).encode("ascii"), temporary=temporary, made=lambda fd: shared(repo, fd))
 
 
 def _read(index: PrivateIndex, sparse: bool, *, tree: bool = True) -> IndexFacts:

@@ -13,11 +13,11 @@ from gitbaton.git.reffiles import detached, head_of
 from gitbaton.git.repo import Repo, make_folder
 from gitbaton.git.run import Git, in_worktree, zsplit
 from gitbaton.model import Oid
-from gitbaton.system.files import remove, remove_folder, write_atomic
+from gitbaton.system.files import read_or_none, remove, remove_folder, write_atomic
 from gitbaton.system.groups import ChildProcess
 from gitbaton.worktree.crashmarker import Marker
 from gitbaton.worktree.dirsync import Tree
-from gitbaton.worktree.untracked import text_of
+from gitbaton.worktree.untracked import MAX_RULES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ class Lane:
         if known is not None and known.source == source:
             known.point()
             return True
-        shared = os.fsdecode(text_of(os.path.join(source, "commondir")) or b".").rstrip("\r\n")
+        shared = os.fsdecode(read_or_none(os.path.join(source, "commondir"), MAX_RULES) or b".").rstrip("\r\n")
         common = os.path.realpath(os.path.join(source, shared))
         name = f"{self._name}-{os.urandom(4).hex()}"
         made = Registration(self._repo.git, source, common, name, os.path.join(self.path, path))

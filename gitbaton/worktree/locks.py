@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from gitbaton.codec import counted, in_quotes
 from gitbaton.git import questions
 from gitbaton.git.repo import Repo
-from gitbaton.system.files import read_regular
+from gitbaton.system.files import read_or_none
 
 _CRASHED = "a git process may have crashed in this repository earlier: remove the file manually to continue"
 _FILES = ("index", "HEAD", "config", "config.worktree", "packed-refs", "shallow")
@@ -19,13 +19,9 @@ _LOOKING = frozenset(("blame", "cat-file", "daemon", "diff", "fsmonitor--daemon"
 _UNITS = ((86400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
 
 
-def describe(path: str) -> tuple[str, str]:
+def describe(path: str, found: str | None) -> tuple[str, str]:
     """Return what to say of a lock that does not go away, and the hint; git's own words, with its age and the process that
-    holds it."""
-    return _described(path, holder(path))
-
-
-def _described(path: str, found: str | None) -> tuple[str, str]:
+    was ``found`` to hold it, as ``holder`` returns it."""
     old = _age(path)
     if found:
         return f"{in_quotes(path)} is held by {found}", "wait until that process has ended"
@@ -51,7 +47,7 @@ def stale(repo: Repo, older: float) -> Iterator[tuple[str, str, str]]:
         except OSError:
             continue
         if old and not (found := holder(path)):
-            yield path, *_described(path, found)
+            yield path, *describe(path, found)
 
 
 def holder(path: str) -> str | None:
@@ -114,10 +110,7 @@ def _process(pid: int, command: Sequence[str]) -> str:
 
 def _marked(path: str) -> int | None:
     """Return the process of gitbaton's that a lock of ours names."""
-    try:
-        text = read_regular(path, 200).decode("ascii", "replace")
-    except OSError:
-        return None
+    text = (read_or_none(path, 200) or b"").decode("ascii", "replace")
     number = text.removeprefix(MARK).split()[:1] if text.startswith(MARK) else []
     return int(number[0]) if number and number[0].isdecimal() else None
 

@@ -14,14 +14,14 @@ from types import MappingProxyType
 
 from gitbaton.errors import RecordError
 from gitbaton.git.objects import Objects, lookup
-from gitbaton.git.repo import Repo, shared
+from gitbaton.git.repo import Repo
 from gitbaton.git.run import zsplit
 from gitbaton.model import Oid
-from gitbaton.system.files import READ, closing_fd, open_below, read_regular, umask, write_atomic
+from gitbaton.system.files import READ, closing_fd, open_below, read_regular, umask
 from gitbaton.values import value
 from gitbaton.worktree.filetrees import EXECUTABLE, is_safe, parents
 from gitbaton.worktree.gate import setting
-from gitbaton.worktree.index import PrivateIndex
+from gitbaton.worktree.index import PrivateIndex, save_cache
 
 ALL = 0o777
 MODES, AFTER_MODES = b"modes", b"after-modes"
@@ -354,7 +354,9 @@ def survey(index: PrivateIndex, root: str, touched: Collection[str] | None) -> M
     if known is None:
         known, lasting = _scan(index, root, frozenset(touched or ()), mask)
         if key and lasting:
-            _save(repo, os.path.join(repo.own_dir, _CACHE), index.path + ".modes", key, known)
+            data = {"key": key, "rest": known.modes.rest, "listed": dict(known.modes.listed)}
+            data |= {"folders": known.folders, "doubtful": known.doubtful}
+            save_cache(repo, os.path.join(repo.own_dir, _CACHE), index.path + ".modes", data)
     unsure = {*known.doubtful, *(touched or ())}
     fresh = narrow(root, [*unsure, *(f"{folder}/" for folder in known.folders)], rest=known.modes.rest)
     kept = {path: mode for path, mode in known.modes.listed.items() if path not in unsure}
@@ -405,12 +407,3 @@ def _load(place: str, key: str) -> _KnownModes | None:
         return _KnownModes(modes=modes, folders=tuple(data["folders"]), doubtful=tuple(data["doubtful"]))
     except (OSError, ValueError, KeyError, TypeError):
         return None
-
-
-def _save(repo: Repo, place: str, temporary: str, key: str, known: _KnownModes) -> None:
-    data = {"key": key, "rest": known.modes.rest, "listed": dict(known.modes.listed)}
-    text = json.dumps({**data, "folders": known.folders, "doubtful": known.doubtful})
-    try:
-        write_atomic(place, text.encode("ascii"), temporary=temporary, made=lambda fd: shared(repo, fd))
-    except OSError:
-        pass  # a cache: the next snapshot looks again

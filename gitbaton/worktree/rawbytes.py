@@ -23,10 +23,10 @@ from gitbaton.git.objects import NewObject, Objects, entries_of, new_object, obj
 from gitbaton.git.repo import Repo, put
 from gitbaton.git.run import Git, quoted, taken_back, zsplit
 from gitbaton.model import Oid
-from gitbaton.system.files import open_file, read_regular
+from gitbaton.system.files import closing_fd, open_file, read_or_none
 from gitbaton.system.process import Process, verb
 from gitbaton.values import replace, value
-from gitbaton.worktree.filetrees import LINK, is_safe, read_tree
+from gitbaton.worktree.filetrees import LINK, hash_blob, is_safe, read_tree
 from gitbaton.worktree.gate import NO_DRIVER, OFF, filters, folders_of, has_attributes, has_links, setting
 from gitbaton.worktree.heldbytes import HeldOid, HeldStore
 from gitbaton.worktree.index import PrivateIndex
@@ -142,16 +142,11 @@ def differing(git: Git, root: str, files: Sequence[Entry]) -> dict[str, Entry]:
 def blob_at(repo: Repo, root: str, path: str) -> Oid | None:
     """Return the id that the bytes of a regular file have as a blob, which is not written; None where there is none to be
     read."""
-    import hashlib
-
     fd = open_file(root, path)
     if fd is None:
         return None
-    with open(fd, "rb", buffering=0) as file:
-        digest = hashlib.new(repo.layout.algorithm, b"blob %d\0" % os.fstat(fd).st_size, usedforsecurity=False)
-        for chunk in iter(lambda: file.read(_CHUNK), b""):
-            digest.update(chunk)
-    return digest.hexdigest()
+    with closing_fd(fd):
+        return hash_blob(repo.layout.algorithm, fd, os.fstat(fd).st_size)
 
 
 def _is_there(root: str, path: str) -> bool:
@@ -297,8 +292,7 @@ class _Output:
 
 def _store(git: Git, root: str, files: Sequence[Entry]) -> dict[str, Oid]:
     """Write the bytes on disk as blobs, the small ones together; path -> blob id."""
-    algorithm = "sha1" if files and len(files[0][2]) == 40 else "sha256"
-    door = BinaryObjects(git, "", "", "sha1" if algorithm == "sha1" else "sha256")
+    door = BinaryObjects(git, "", "", "sha1" if files and len(files[0][2]) == 40 else "sha256")
     stored: dict[str, Oid] = {}
     held, size = [], 0
     for path, _, _ in files:
@@ -424,11 +418,6 @@ class LocalAttributes:
         return replace(self, symlinks=other.symlinks) == other
 
 
-def is_attributes(path: str) -> bool:
-    """Whether a path is that of an attributes file."""
-    return path.rpartition("/")[2] == NAME
-
-
 def local_attributes(repo: Repo) -> LocalAttributes:
     """Return the settings of this machine now."""
     given = repo.settings().get("core.attributesfile", [""])[-1]
@@ -444,7 +433,7 @@ def local_attributes(repo: Repo) -> LocalAttributes:
 
 
 def _text(path: str) -> str:
-    return os.fsdecode(_bytes(path, follow=True) or b"")
+    return os.fsdecode(read_or_none(path, _MOST, follow=True) or b"")
 
 
 def _memory(repo: Repo) -> str:
@@ -453,11 +442,7 @@ def _memory(repo: Repo) -> str:
 
 def _remembered(repo: Repo) -> Iterator[tuple[str, LocalAttributes, bytes]]:
     """Yield what was said since which moment, the oldest first, each with its line; a line that cannot be read is left out."""
-    try:
-        lines = read_regular(_memory(repo), _MOST).splitlines()
-    except OSError:
-        return
-    for line in lines:
+    for line in (read_or_none(_memory(repo), _MOST) or b"").splitlines():
         try:
             said = json.loads(line)
             since, texts = said["since"], {key: said[key] for key in ("autocrlf", "eol", "general", "info", "symlinks")}
@@ -549,12 +534,15 @@ class Conversion:
         repo, layout = self.repo, self.repo.layout
         for name in ("objects", "refs", "info", "files"):
             os.makedirs(os.path.join(self.place, name), exist_ok=True)
-        includes = [os.path.join(layout.common_dir, "config"), os.path.join(layout.git_dir, "config.worktree")]
         text = "[core]\n\trepositoryformatversion = 1\n[extensions]\n\tobjectFormat = " + layout.algorithm + "\n"
-        for path in includes:
+        for path in (os.path.join(layout.common_dir, "config"), os.path.join(layout.git_dir, "config.worktree")):
             text += '[include]\n\tpath = "' + path.replace("\\", "\\\\").replace('"', '\\"') + '"\n'
-        written = {"HEAD": "ref: refs/heads/main\n", "config": text, "general": self.local.general}
-        written["info/attributes"] = self.local.info
+        written = {
+            "HEAD": "ref: refs/heads/main\n",
+            "config": text,
+            "general": self.local.general,
+            "info/attributes": self.local.info,
+        }
         for name, content in written.items():
             with open(os.path.join(self.place, name), "wb") as file:
                 file.write(os.fsencode(content))
@@ -585,14 +573,7 @@ def conversion_of(repo: Repo, folder: str, tree: Oid, now: Oid, local: LocalAttr
     neither has, because it is ignored, counts as it is. Raises GitError."""
     files, here = attribute_files(repo, tree), attribute_files(repo, now)
     names = {os.path.join(at, NAME) for at in folders_of(path for path, _, _ in entries(repo.git, tree))}
-    found = {path: _bytes(os.path.join(repo.layout.root or "", path)) for path in names.difference(files, here)}
+    found = {path: read_or_none(os.path.join(repo.layout.root or "", path), _MOST) for path in names.difference(files, here)}
     blobs = {path: new_object(repo.layout.algorithm, "blob", data) for path, data in found.items() if data is not None}
     repo.stow(list(blobs.values()))
     return Conversion(repo, folder, files | {path: blob.oid for path, blob in blobs.items()}, local)
-
-
-def _bytes(path: str, *, follow: bool = False) -> bytes | None:
-    try:
-        return read_regular(path, _MOST, follow=follow)
-    except OSError:
-        return None

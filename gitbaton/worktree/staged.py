@@ -262,7 +262,7 @@ class IndexLock:
         deadline = time.monotonic() + wait
         while not done():
             if time.monotonic() > deadline:
-                said, hint = locks.describe(self.path)
+                said, hint = locks.describe(self.path, locks.holder(self.path))
                 raise GitError(f"{said}; nothing is changed", hint)
             time.sleep(0.05)
 

@@ -16,7 +16,7 @@ from gitbaton.git.objects import lookup, object_id
 from gitbaton.git.repo import Repo, put
 from gitbaton.git.run import Git, checked, zsplit
 from gitbaton.model import IGNORED, Oid, Skipped, covered
-from gitbaton.system.files import read_regular
+from gitbaton.system.files import read_or_none
 from gitbaton.values import value
 from gitbaton.worktree.filetrees import parents
 from gitbaton.worktree.gate import filters, folders_of
@@ -187,7 +187,7 @@ def _over(taken: Sequence[str], sizes: Mapping[str, int], rules: CaptureRules) -
 def _harmless(path: str, rules: CaptureRules) -> bool:
     """Whether a file holds nothing of what a file of its name is left out for."""
     telling = rules.telling.get(os.path.basename(path))
-    text = text_of(path) if telling is not None else None
+    text = read_or_none(path, MAX_RULES) if telling is not None else None
     return telling is not None and text is not None and re.search(telling, text) is None
 
 
@@ -241,8 +241,7 @@ def _entries(folder: str, *, top: bool) -> list[os.DirEntry[str]]:
         return []
     if top:
         return [e for e in listed if e.name != ".git"]
-    nested = os.path.lexists(os.path.join(folder, ".git"))  # a repository, which is not ours to look into
-    return [] if nested else listed
+    return [] if os.path.lexists(os.path.join(folder, ".git")) else listed  # no repository is ours to look into
 
 
 def inside_gitlinks(index: PrivateIndex, facts: IndexFacts, root: str, *, changed: bool) -> list[Skipped]:
@@ -266,7 +265,7 @@ def _dirty(index: PrivateIndex, paths: list[str]) -> list[str]:
     return [*_dirty(index, paths[:half]), *_dirty(index, paths[half:])] if half else paths
 
 
-_MAX = 64 << 20  # bytes of an ignore file that is read
+MAX_RULES = 64 << 20  # bytes of an ignore file that is read
 _INSIDE = "a"
 _ANY = "gitbaton.any"  # a name that only a rule for everything in a folder covers
 _GITIGNORE, _ATTRIBUTES = ".gitignore", ".gitattributes"
@@ -336,7 +335,7 @@ def ignored_by(repo: Repo, folder: str, tree: Oid | None, paths: Sequence[str], 
     trees = _Trees(repo)
     for directory in folders_of(paths):
         oid = trees.rules(tree, directory) if tree is not None else None
-        found = repo.objects.read(oid, _MAX) if oid is not None else None
+        found = repo.objects.read(oid, MAX_RULES) if oid is not None else None
         if found is not None and found.data is not None:
             os.makedirs(os.path.join(place, directory), exist_ok=True)
             with open(os.path.join(place, directory, _GITIGNORE), "wb") as file:
@@ -400,14 +399,12 @@ class _Trees:
         """Return the tree of a folder; None where there is none."""
         if not folder:
             return tree
-        known = self._below.get((tree, folder), "")
-        if known != "":
-            return known
-        above, _, name = folder.rpartition("/")
-        parent = self._at(tree, above)
-        entry = lookup(self.objects, parent, os.fsencode(name)) if parent is not None else None
-        found = self._below[tree, folder] = entry.oid if entry is not None and entry.is_tree else None
-        return found
+        if (tree, folder) not in self._below:
+            above, _, name = folder.rpartition("/")
+            parent = self._at(tree, above)
+            entry = lookup(self.objects, parent, os.fsencode(name)) if parent is not None else None
+            self._below[tree, folder] = entry.oid if entry is not None and entry.is_tree else None
+        return self._below[tree, folder]
 
     def holds(self, tree: Oid, path: str) -> bool:
         """Whether a tree has something at a path."""
@@ -428,7 +425,7 @@ class _Trees:
         root = self.repo.layout.root or ""
         try:
             for folder in folders:
-                now = text_of(os.path.join(root, folder, name))
+                now = read_or_none(os.path.join(root, folder, name), MAX_RULES)
                 same = object_id(self.objects.algorithm, "blob", now) if now is not None else None
                 if self.rules(tree, folder, name) != same:
                     return True
@@ -460,16 +457,8 @@ def excludes(repo: Repo) -> bytes:
     home = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
     general = os.path.expanduser(given) if given else os.path.join(home, "git", "ignore")
     paths = (os.path.join(repo.layout.root or "", general), repo.layout.exclude)
-    texts = (text_of(path, follow=True) for path in paths)
+    texts = (read_or_none(path, MAX_RULES, follow=True) for path in paths)
     return b"".join(text.rstrip(b"\n") + b"\n" for text in texts if text)
-
-
-def text_of(path: str, *, follow: bool = False) -> bytes | None:
-    """Return a regular file's bytes; None where there is none to be read."""
-    try:
-        return read_regular(path, _MAX, follow=follow)
-    except OSError:
-        return None
 
 
 def _memory(repo: Repo) -> str:
@@ -479,11 +468,11 @@ def _memory(repo: Repo) -> str:
 def remember(repo: Repo) -> None:
     """Write down what ``excludes`` says, for the next capture in this work tree. Raises OSError."""
     now = excludes(repo)
-    if now != (text_of(_memory(repo)) or b""):
+    if now != (read_or_none(_memory(repo), MAX_RULES) or b""):
         put(repo, _memory(repo), now)
 
 
 def forgotten(repo: Repo) -> bytes | None:
     """Return what was remembered, where that is not what ``excludes`` says now; None where it is, or where nothing was."""
-    then = text_of(_memory(repo))
+    then = read_or_none(_memory(repo), MAX_RULES)
     return then if then is not None and then != excludes(repo) else None

@@ -11,7 +11,7 @@ import pytest
 from gitbaton.baton import Request
 from gitbaton.errors import RecordError
 from gitbaton.git.objects import NewObject, TreeEntry, new_object, tree_data
-from gitbaton.worktree.capture import capture_with_index, private_folder, with_raw
+from gitbaton.worktree.capture import capture, private_folder, with_raw
 from gitbaton.worktree.index import PrivateIndex
 from gitbaton.worktree.place import make_file
 from gitbaton.worktree.rawbytes import conversions, differing, entries, read_raw
@@ -79,7 +79,7 @@ def test_more_paths_before_a_restore(repo: Sandbox) -> None:
     repo.commit("mixed on disk")
     repo.write("a.txt", MIXED)
     with repo.open() as baton, private_folder(baton.repo) as folder:
-        captured, index, facts = capture_with_index(baton.repo, folder, CaptureRules(), set())
+        captured, index, facts = capture(baton.repo, folder, CaptureRules(), set())
         assert [path for path, _, _ in captured.kept.raw] == ["a.txt"]
         more = with_raw(captured, index, facts, ["a.txt", "b.txt", "sub/c.txt", "absent"])
         assert [path for path, _, _ in more.kept.raw] == ["a.txt", "b.txt"]

@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 
-from gitbaton.worktree.capture import capture_with_index, private_folder, with_raw
+from gitbaton.worktree.capture import capture, private_folder, with_raw
 from gitbaton.worktree.untracked import CaptureRules
 from tests.kit import Sandbox
 from tests.kit.tiers import FULL
@@ -50,7 +50,7 @@ def configure(repo: Sandbox, dice: random.Random) -> None:
 def check_everything_comes_back(repo: Sandbox) -> None:
     """Capture, with all paths examined: as bytes on disk, and nothing kept that a checkout gives back."""
     with repo.open() as baton, private_folder(baton.repo) as folder:
-        captured, index, facts = capture_with_index(baton.repo, folder, CaptureRules(), set())
+        captured, index, facts = capture(baton.repo, folder, CaptureRules(), set())
         objects = repo.path / ".git/objects"
         shutil.copytree(baton.repo.quarantine(), objects, dirs_exist_ok=True)  # where plain git finds them, too
         captured = with_raw(captured, index, facts, list(repo.tree(captured.tree)))
