@@ -159,8 +159,15 @@ def report(ctx: Context, step: str, outside: Outside, *, restore: bool) -> Colle
     """Say what changed, and put it back where ``restore`` and it was in the work tree itself; the paths that were put back.
     Raises GitError."""
     strays, paths = outside.strays, some([item.path for item in outside.found])
-    if strays is None:
-        _report_apart(ctx, step, outside, paths)
+    if strays is None:  # a lane, in which it stays
+        if paths:
+            ctx.emit("not-brought-back", step, ", ".join(paths))
+        for path in outside.unkept[:SHOWN]:
+            ctx.emit("warning", step, f"{in_quotes(path)} is not kept: it is larger than baton.maxFileSize, or cannot be read")
+        if len(outside.unkept) > SHOWN:
+            ctx.emit("warning", step, f"nor are {len(outside.unkept) - SHOWN} more")
+        if outside.commit is not None:
+            ctx.emit("warning", step, f"made commits in its copy, which are on no branch: {outside.commit}")
         return ()
     for text in paths:
         ctx.emit("undeclared", step, text)
@@ -180,25 +187,6 @@ def report(ctx: Context, step: str, outside: Outside, *, restore: bool) -> Colle
     for path in (*left, *strays.unkept):
         ctx.emit("warning", step, f"{in_quotes(path)} could not be put back")
     return back
-
-
-def unmade(ctx: Context, step: str, before: FileSet, after: FileSet) -> None:
-    """Say what of the outputs in a lane cannot be brought back, because no tree can hold it."""
-    new = [path for path in after.passed if path not in before.passed]
-    if new:
-        ctx.emit("warning", step, f"not brought back: {', '.join(some(new))}")
-
-
-def _report_apart(ctx: Context, step: str, outside: Outside, paths: Sequence[str]) -> None:
-    """Say what was done in a lane and stays there."""
-    if paths:
-        ctx.emit("not-brought-back", step, ", ".join(paths))
-    for path in outside.unkept[:SHOWN]:
-        ctx.emit("warning", step, f"{in_quotes(path)} is not kept: it is larger than baton.maxFileSize, or cannot be read")
-    if len(outside.unkept) > SHOWN:
-        ctx.emit("warning", step, f"nor are {len(outside.unkept) - SHOWN} more")
-    if outside.commit is not None:
-        ctx.emit("warning", step, f"made commits in its copy, which are on no branch: {outside.commit}")
 
 
 class Attempt:
@@ -260,10 +248,8 @@ class Attempt:
 
     def _isolated(self) -> bool:
         step, now, pre = self.step, self.before.now.entries, self.before.pre
-        if step.isolate != "auto":
+        if step.isolate != "auto" or not step.writes:  # without outputs: what it makes is to stay
             return step.isolate == "tree"
-        if not step.writes:  # what it makes is to stay, and nothing would be brought back
-            return False
         if any(now[path].digest and not same(now[path], pre.get(path)) for path in self.before.now.digests):
             return True  # put away here, what is kept by digest only would be gone after a failure
         return self.number > 1 or len(self.ctx.active) > 1 or bool(self.ctx.claims.others())
@@ -292,7 +278,6 @@ class Attempt:
             step.argv,
             env,
             root=self.files.root,
-            timeout=step.timeout,
             point="in-command",
             runs=lane.runs if lane is not None else None,
         )
@@ -420,8 +405,9 @@ class Attempt:
         if away:
             moved = ", ".join(some(away))
             ctx.emit("warning", step.name, f"{moved} changed while it ran; its result may not be of what is there now")
-        if self.shop is not None:
-            unmade(ctx, step.name, self.before.now, after.found)
+        new = [path for path in after.found.passed if path not in self.before.now.passed]  # no tree can hold them
+        if new and self.shop is not None:
+            ctx.emit("warning", step.name, f"not brought back: {', '.join(some(new))}")
         flush(ctx.repo, [*after.outputs], ctx.files.root)
         crash_at("before-end")
         outvoted = {p: e for p, e in after.found.entries.items() if self.kept and not same(e, after.outputs.get(p))}
@@ -542,8 +528,6 @@ def definition(ctx: Context, step: Step) -> dict[str, bytes]:
     return {PLAN: text} if text is not None and clean else {}
 
 
-__all__ = ["Done", "perform"]
-
 _BLIND = "it is not done again: its effect stands, may happen only once, and nothing undoes it"
 _STANDS = "it is not done again: its effect stands, and may happen only once; 'git baton run compensate {}' undoes it"
 _UNKNOWN = "it is not tried again: nobody knows whether its effect happened, and it has no --probe to ask"
@@ -615,8 +599,10 @@ class _Performance:
             return settle_unknown(ctx, self.claim, step, now, verdict.effect)
         if verdict.what == "trust" and verdict.effect is not None:
             return trust(ctx, self.claim, step, verdict.effect)
-        if verdict.what in ("gate", "rejected"):
-            return self._gate(now, verdict)
+        if verdict.what == "rejected":
+            return rejected(ctx, step, now.key)
+        if verdict.what == "gate":
+            return self._waits(now, step.gate or "", f"git baton run approve {step.name}")
         if step.effect != "none":
             held = self._held(now)
             if held is not None:
@@ -628,12 +614,6 @@ class _Performance:
             if done is not None:
                 return done
         return self._run(now, verdict)
-
-    def _gate(self, now: Present, verdict: Verdict) -> Done:
-        ctx, step = self.ctx, self.step
-        if verdict.what == "rejected":
-            return rejected(ctx, step, now.key)
-        return self._waits(now, step.gate or "", f"git baton run approve {step.name}")
 
     def _waits(self, now: Present, text: str, hint: str) -> Done:
         """Record that the step waits for a person, and tell why."""
@@ -684,7 +664,9 @@ class _Performance:
         done = Attempt(ctx, self.claim, step, now, state, self.number, self.cause).run()
         if done.state == "failed" and done.logged is not None:
             settle_unstarted(ctx, step, done.logged.record)
-        if done.state in ("failed", "interrupted") and self._blind():
+        unasked = step.effect == "once" and step.probe is None and ctx.step_state(step.name).unknown is not None
+        if unasked and done.state in ("failed", "interrupted"):
+            ctx.emit("warning", step.name, _UNKNOWN)
             done = replace(done, hint=settling(step.name))
         if done.state != "failed":
             if done.state == "ok":
@@ -699,20 +681,12 @@ class _Performance:
             ctx.sleep(delay)
         return None
 
-    def _blind(self) -> bool:
-        """Warn, and return True, if a once-only effect is unknown and has no probe."""
-        step, state = self.step, self.ctx.step_state(self.step.name)
-        if step.effect != "once" or step.probe is not None or state.unknown is None:
-            return False
-        self.ctx.emit("warning", step.name, _UNKNOWN)
-        return True
-
     def _failed(self, now: Present, done: Done) -> Done:
         """It failed for good: --catch is told, and the checkpoint."""
         ctx, step = self.ctx, self.step
         if step.catch is not None:
             env = environment(ctx, step.name, idempotency_key(ctx, step.name, now.key), self.number)
-            ended = launch(ctx, self.claim, step, shell(step.catch), env, timeout=step.timeout)
+            ended = launch(ctx, self.claim, step, shell(step.catch), env)
             ctx.emit("catch", step.name, step.catch, code=ended.exit, key=now.key)
         self._checkpoint(done)
         return done

@@ -7,7 +7,7 @@ import os
 import socket
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from datetime import datetime
 
 from gitbaton.codec import encode_track, in_quotes
@@ -50,7 +50,7 @@ class Held:
     path: str = ""
 
 
-class Claim:
+class Claim(AbstractContextManager["Claim"]):
     """A claim that this process holds: ``held`` says what; ``lock_fd`` is for the command to inherit, so that the claim lasts
     as long as the command does, also when this process is killed."""
 
@@ -80,9 +80,6 @@ class Claim:
         _unlink(self.path)  # before the lock is free: who gets it sees that it was given back
         release(self.lock_fd)
         os.close(self.lock_fd)
-
-    def __enter__(self) -> Claim:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.release()
@@ -276,12 +273,13 @@ class Claims:
 
     def _judge(self, path: str) -> Held | None:
         """A claim that blocks; None, and its file removed, when it does not."""
+        unread = replace(_UNREAD, host=self._host, path=path)
         try:
             fd = open_regular(path)
         except FileNotFoundError:
             return None
         except OSError as error:  # another user's; whether it holds cannot be seen
-            return None if error.errno in (*NO_FILE, errno.ELOOP) else _unreadable(self._host, path, far=True)
+            return None if error.errno in (*NO_FILE, errno.ELOOP) else replace(unread, far=True)
         try:
             held = _read(os.pread(fd, 1 << 20, 0))
             if held is not None and os.fstat(fd).st_uid != os.geteuid():
@@ -291,7 +289,7 @@ class Claims:
             if held is not None and not here:
                 return replace(held, path=path, far=True)
             if not acquire(fd, shared=True):  # who looks shares it, so that two who look do not mislead each other
-                held = held or _unreadable(self._host, path)
+                held = held or unread
                 # Another boot under our name that holds the lock is another machine, and it lives.
                 return replace(held, path=path, dead=held.boot == self._boot and not self._lives(held))
             given_back = os.fstat(fd).st_nlink == 0
@@ -353,26 +351,12 @@ def _refusal(mine: Held, found: Held) -> RunError:
     return RunError(said, *hints, *_unstuck(found), _WAITS)
 
 
-def _unreadable(host: str, path: str, *, far: bool = False) -> Held:
-    return Held(
-        run=_UNKNOWN,
-        step=_UNKNOWN,
-        writes=("**",),
-        host=host,
-        boot=_UNKNOWN,
-        pid=0,
-        start="",
-        worktree=_UNKNOWN,
-        far=far,
-        path=path,
-    )
-
-
 def _unlink(path: str) -> None:
     with suppress(OSError):  # gone, or another user's; unlocked it stands in nobody's way
         os.unlink(path)
 
 
+_UNREAD = Held(run=_UNKNOWN, step=_UNKNOWN, writes=("**",), host="", boot=_UNKNOWN, pid=0, start="", worktree=_UNKNOWN)
 _TEXTS = ("run", "step", "host", "boot", "start")
 _MAYBE = ("worktree", "agent", "created")
 

@@ -6,8 +6,9 @@ import os
 import socket
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
+from functools import partial
 
 from gitbaton.baton import Baton
 from gitbaton.errors import GitError, NotFoundError, UsageError
@@ -73,8 +74,8 @@ POINTS = (
 
 def crash_at(point: str) -> None:
     """Nothing, unless the environment variable GIT_BATON_CRASH_AT names this point: then this process is killed with SIGKILL,
-    as by a power cut of its own, and nothing that it holds is tidied up. ``point`` is one of POINTS."""
-    if os.environ.get(CRASH) == point:
+    as by a power cut of its own, and nothing that it holds is tidied up. ``point`` is one of POINTS, or empty: none."""
+    if point and os.environ.get(CRASH) == point:
         import signal
 
         os.kill(os.getpid(), signal.SIGKILL)
@@ -162,7 +163,7 @@ class Workshop:
         self.lane.close()
 
 
-class Context:
+class Context(AbstractContextManager["Context"]):
     """One process at work on one run.
 
     ``watch`` is given every Event; it is called with the lock held, by whichever thread it happens in. ``clock``: now, in UTC;
@@ -286,7 +287,7 @@ class Context:
             type=type_,  # type: ignore[arg-type]
             run=self.run,
             lineage=self.lineage,
-            started=fields.pop("started", None) or self.clock(),
+            started=self.clock(),
             host=self.host,
             pid=self.pid,
             boot=self.boot,
@@ -365,9 +366,6 @@ class Context:
             self._shut(self._shops.pop())
         self.files.close()
 
-    def __enter__(self) -> Context:
-        return self
-
     def __exit__(self, *_: object) -> None:
         self.close()
 
@@ -390,20 +388,10 @@ def environment(ctx: Context, step: str, idem: str, attempt: int, lane: Lane | N
     }
 
 
-def minimal() -> dict[str, str]:
-    """The environment of a check that must not know what the step knew."""
-    return {name: text for name, text in os.environ.items() if name in _MINIMAL or name.startswith("LC_")}
-
-
 def idempotency_key(ctx: Context, step: str, key: str) -> str:
     """The idempotency key of a step's effect: the same for all attempts. It is a new one when an effect of the very same key
     was compensated, or undone by hand, because a service that remembers the old one would not do it again."""
     return key_of_effect(ctx.lineage, step, key, ctx.step_state(step).undone.count(key))
-
-
-def compensation_key(ctx: Context, step: str, idem: str) -> str:
-    """The idempotency key of an effect's compensation: the same however often it is tried."""
-    return key_of_effect(ctx.lineage, step, f"undo {idem}")
 
 
 def launch(
@@ -414,16 +402,15 @@ def launch(
     env: Mapping[str, str],
     *,
     root: str | None = None,
-    timeout: float | None = None,
     show: bool = True,
-    point: str | None = None,
+    point: str = "",
     runs: Callable[[ChildProcess], None] | None = None,
 ) -> CommandResult:
     """Run a command below ``root`` (default: the work tree) in the step's folder, and wait for it without the lock. ``point``:
     where a test kills this process once the command has been let go; ``runs`` is told of it as the claim is. Raises GitError
     when it cannot be started."""
     cwd = os.path.normpath(os.path.join(root or ctx.root, step.cwd))
-    command = UserCommand(argv=tuple(argv), cwd=cwd, env=env, timeout=timeout, grace=step.grace, show=show and ctx.show)
+    command = UserCommand(argv=tuple(argv), cwd=cwd, env=env, timeout=step.timeout, grace=step.grace, show=show and ctx.show)
 
     def started(child: ChildProcess) -> None:
         if runs is not None:
@@ -434,13 +421,11 @@ def launch(
         with ctx.hold():
             ctx.emit("progress", step.name, seconds=seconds)
 
-    def begun() -> None:
-        if point is not None:
-            crash_at(point)
-
     output = ctx.output if command.show else None
     with ctx.away():
-        ended = children.run(command, started=started, tick=tick, output=output, locks=(claim.lock_fd,), begun=begun)
+        ended = children.run(
+            command, started=started, tick=tick, output=output, locks=(claim.lock_fd,), begun=partial(crash_at, point)
+        )
     for fault in ended.faults:
         ctx.emit("warning", step.name, fault)
     return ended
@@ -495,8 +480,9 @@ def verify(
         there = {path: entry for path, entry in reads.items() if path not in away and not TEMPORARY.match(path)}
         swap(ctx.repo, marker.path, {**there, **outputs}, {}, source=root)
         os.makedirs(os.path.join(marker.path, step.cwd), exist_ok=True)  # even where it has no file
-        argv, root = shell(step.verify), marker.path
-        ended = launch(ctx, claim, step, argv, minimal(), root=root, timeout=step.timeout, show=False, runs=marker.runs)
+        # It must not know what the step knew.
+        env = {name: text for name, text in os.environ.items() if name in _MINIMAL or name.startswith("LC_")}
+        ended = launch(ctx, claim, step, shell(step.verify), env, root=marker.path, show=False, runs=marker.runs)
     finally:
         marker.remove()
     return Checked(exit=TIMEOUT if ended.timeout else ended.exit, text=said(ended), interrupted=ended.interrupted)

@@ -11,6 +11,7 @@ from gitbaton.codec import encode_track, in_quotes
 from gitbaton.errors import GitError, NoAnswerError, RunError, UsageError
 from gitbaton.git.repo import drop
 from gitbaton.git.repo import put as put_file
+from gitbaton.journal.codec import idem as key_of_effect
 from gitbaton.journal.state import EffectState, RunState, StepState
 from gitbaton.journal.values import Logged, Plan, Record, Step, Writes
 from gitbaton.model import Oid
@@ -20,7 +21,6 @@ from gitbaton.running.context import (
     UNKNOWN,
     Context,
     Done,
-    compensation_key,
     crash_at,
     environment,
     launch,
@@ -183,7 +183,7 @@ def compensation(step: Step, effect: EffectState) -> str | None:
 
 def _one(ctx: Context, claim: Claim, step: Step, effect: EffectState, command: str) -> int:
     """One compensation, from its begin to its end."""
-    idem = compensation_key(ctx, step.name, effect.idem)
+    idem = key_of_effect(ctx.lineage, step.name, f"undo {effect.idem}")  # the same however often it is tried
     records = [logged.record for logged in ctx.step_state(step.name).records]
     number = sum(1 for r in records if r.type == "comp-begin" and r.compensates == effect.idem) + 1
     fields = {"key": effect.key, "idem": idem, "compensates": effect.idem, "compensate": command, "attempt": number}
@@ -196,7 +196,7 @@ def _one(ctx: Context, claim: Claim, step: Step, effect: EffectState, command: s
         ctx.emit("warning", step.name, text)
         step = replace(step, cwd=".")
     env = environment(ctx, step.name, idem, number, GIT_BATON_COMPENSATES=effect.idem)
-    ended = launch(ctx, claim, step, shell(command), env, timeout=step.timeout, point="in-compensation")
+    ended = launch(ctx, claim, step, shell(command), env, point="in-compensation")
     crash_at("before-comp-end")
     fields |= {"exit": ended.exit, "signal": ended.signal, "timeout": ended.timeout, "duration_ms": ended.duration_ms}
     if ended.exit == 0 and not ended.timeout:
@@ -268,7 +268,7 @@ def ask(ctx: Context, claim: Claim, step: Step, effect: EffectState) -> bool | N
             f"the probe of step {in_quotes(step.name)} was recorded elsewhere", "it is run only with --foreign: " + probe
         )
     env = environment(ctx, step.name, effect.idem, record.attempt or 1)
-    ended = launch(ctx, claim, step, shell(probe), env, timeout=step.timeout, show=False)
+    ended = launch(ctx, claim, step, shell(probe), env, show=False)
     return {0: True, 1: False}.get(ended.exit) if not ended.timeout else None
 
 
@@ -328,7 +328,11 @@ def trust(ctx: Context, claim: Claim, step: Step, effect: EffectState, *, person
     a --verify they may be torn, and only a ``person`` can say that they are whole."""
     logged, problem = result_of_now(ctx, claim, step, effect, person=person)
     if logged is not None:
-        _taken(ctx, step, logged)
+        tree = logged.parts.get("writes")
+        paths = sorted(ctx.entries(tree)) if tree is not None else []
+        if paths:
+            more = f" and {len(paths) - SHOWN} more" if len(paths) > SHOWN else ""
+            ctx.emit("settled", step.name, f"what lies there counts as its result: {', '.join(paths[:SHOWN])}{more}")
         ctx.emit("ok", step.name, "its effect had happened", code=0, key=effect.key, logged=logged)
         return Done(step=step, state="ok", logged=logged)
     text = f"the effect of step {in_quotes(step.name)} happened, but {problem}"
@@ -338,15 +342,6 @@ def trust(ctx: Context, claim: Claim, step: Step, effect: EffectState, *, person
 
 def _by_hand(step: Step) -> str:
     return f"put its outputs in place, and then: git baton run settle {step.name} --done"
-
-
-def _taken(ctx: Context, step: Step, logged: Logged) -> None:
-    """Say which files became a result."""
-    tree = logged.parts.get("writes")
-    paths = sorted(ctx.entries(tree)) if tree is not None else []
-    if paths:
-        more = f" and {len(paths) - SHOWN} more" if len(paths) > SHOWN else ""
-        ctx.emit("settled", step.name, f"what lies there counts as its result: {', '.join(paths[:SHOWN])}{more}")
 
 
 def result_of_now(ctx: Context, claim: Claim, step: Step, effect: EffectState, *, person: bool) -> tuple[Logged | None, str]:
@@ -463,7 +458,7 @@ def _torn(
     have = ctx.files.scan(writes.globs, store=step.store).entries
     want = mine.its_own(have, differences(have, ctx.entries(writes.pre, writes.digests)))
     there = {path: have[path] for path in want if path in have}
-    known = len(owners(ctx, versions(state), there).ours) == len(there)
+    known = len(owners(ctx, versions(state), there)[0]) == len(there)
     return {} if known else there, have, want
 
 

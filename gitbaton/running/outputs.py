@@ -41,15 +41,6 @@ class WriteSet:
 
 
 @value
-class Owners:
-    """Of files that lie in a write set: the paths at which stands a version of ours, and those at which, or above or below
-    which, one ever stood."""
-
-    ours: frozenset[str]
-    seen: frozenset[str]
-
-
-@value
 class Collected:
     """Files that a command left in its write set: the files that are its outputs, their tree and permissions, and what it
     deleted."""
@@ -61,9 +52,10 @@ class Collected:
     modes: Modes
 
 
-def owners(ctx: Context, trees: Iterable[Oid], files: Mapping[str, FileEntry]) -> Owners:
-    """Classify files as produced by a recorded version (``trees``, the newest first) or foreign."""
-    left, ours = dict(files), set()
+def owners(ctx: Context, trees: Iterable[Oid], files: Mapping[str, FileEntry]) -> tuple[set[str], set[str]]:
+    """Classify files as produced by a recorded version (``trees``, the newest first) or foreign: return the paths at which
+    stands a version of ours, and those at which, or above or below which, one ever stood."""
+    left, ours = dict(files), set[str]()
     seen: set[str] = set()
     done: set[Oid] = set()
     for tree in trees if left else ():
@@ -78,7 +70,7 @@ def owners(ctx: Context, trees: Iterable[Oid], files: Mapping[str, FileEntry]) -
             done.add(tree)
         if not left:
             break
-    return Owners(ours=frozenset(ours), seen=frozenset(seen))
+    return ours, seen
 
 
 def versions(state: StepState) -> Iterator[Oid]:
@@ -112,8 +104,8 @@ def look(ctx: Context, step: Step, state: StepState) -> WriteSet:
     bare = frozenset(now.folders) - own_folders(state)
     if state.first_pre is None:
         return WriteSet(now=now, pre=now.entries, others=away, modes=modes, bare=bare)
-    owned = owners(ctx, versions(state), now.entries)
-    found = sort_out(now, before_first(ctx, state.first_pre, now.entries), owned, matches(step, state))
+    ours, seen = owners(ctx, versions(state), now.entries)
+    found = sort_out(now, before_first(ctx, state.first_pre, now.entries), ours, seen, matches(step, state))
     found = replace(found, modes=modes, bare=bare)
     pre = {**found.pre, **{path: now.entries[path] for path in away}}
     edited = tuple(path for path in found.edited if path not in away)
@@ -145,15 +137,17 @@ def matches(step: Step, state: StepState) -> bool:
     return first is None or first.record.writes is None or first.record.writes.globs == step.writes
 
 
-def sort_out(now: FileSet, first: Mapping[str, FileEntry], owned: Owners, whole: bool = True) -> WriteSet:
+def sort_out(
+    now: FileSet, first: Mapping[str, FileEntry], ours: Collection[str], seen: Collection[str], whole: bool = True
+) -> WriteSet:
     """Tell own files from foreign ones. ``first``: what was there before the step ever ran, which its command finds again;
-    ``whole``: ``first`` was seen through the same globs."""
+    ``ours`` and ``seen`` as ``owners`` gives them; ``whole``: ``first`` was seen through the same globs."""
     pre: dict[str, FileEntry] = {}
     others, edited = set(), []
     for path in sorted(now.entries.keys() | (first.keys() if whole else set())):
         entry, was = now.entries.get(path), first.get(path)
-        if entry is not None and path not in owned.ours:
-            if path in owned.seen:
+        if entry is not None and path not in ours:
+            if path in seen:
                 edited.append(path)
             else:
                 others.add(path)
@@ -393,10 +387,10 @@ def materials(now: Mapping[str, FileEntry], result: Mapping[str, FileEntry], our
     return Materials(want=want, edited=tuple(edited), absent=tuple(absent))
 
 
-def ours_of(ctx: Context, state: StepState, files: Mapping[str, FileEntry]) -> frozenset[str]:
+def ours_of(ctx: Context, state: StepState, files: Mapping[str, FileEntry]) -> set[str]:
     """Of files that lie in a step's write set, the paths at which stands a version that we made."""
     first = state.first_pre is None  # then what lies there may be a version of another run's
-    ours = owners(ctx, _everywhere(ctx, state.name) if first else versions(state), files).ours
+    ours, _ = owners(ctx, _everywhere(ctx, state.name) if first else versions(state), files)
     return ours - ctx.files.outward(files.values()).keys()
 
 

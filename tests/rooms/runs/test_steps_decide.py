@@ -15,7 +15,7 @@ from gitbaton.journal.state import EffectState, StepState
 from gitbaton.journal.values import Backoff, Cause, Logged, Reads, Record, Step, Writes
 from gitbaton.running.attempt import tried_again, wait
 from gitbaton.running.decide import DECISIONS, Present, decide, hit, why
-from gitbaton.running.outputs import Owners, materials, sort_out
+from gitbaton.running.outputs import materials, sort_out
 from gitbaton.values import replace
 from gitbaton.worktree.filesets import FileEntry, FileSet
 from gitbaton.worktree.filetrees import differences
@@ -218,7 +218,7 @@ def test_a_command_finds_what_was_there_first_and_what_is_not_ours(
 ) -> None:
     ours = frozenset(path for path, number in have.items() if any(tree.get(path) == number for tree in (*known, first)))
     seen = frozenset(path for tree in (*known, first) for path in tree)
-    found = sort_out(FileSet(tree=EMPTY, entries=files(have)), files(first), Owners(ours=ours, seen=seen))
+    found = sort_out(FileSet(tree=EMPTY, entries=files(have)), files(first), ours, seen)
     for path, entry in files(have).items():
         assert (path in found.others or path in found.edited) == (path not in ours)
         assert path not in found.edited or path in seen
