@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import anyio.to_thread
+import mcp.server.stdio
+import mcp_types
+from mcp.server import Server, ServerRequestContext
+from mcp.shared.exceptions import MCPError
 
 from gitbaton import __version__
 from gitbaton.baton import Baton
@@ -14,13 +19,8 @@ from gitbaton.errors import BatonError, NotARepositoryError
 from gitbaton.git.repo import here
 from gitbaton.mcpserver.tools import MAX_TEXT, TOOLS, Answer, Tool, ToolCall
 from gitbaton.model import Agent
+from gitbaton.restore import recover
 from gitbaton.values import replace
-
-if TYPE_CHECKING:
-    import anyio
-    from mcp.server import Server, ServerRequestContext
-    from mcp_types import CallToolRequestParams, CallToolResult, ListToolsResult, PaginatedRequestParams
-    from mcp_types import Tool as Listed
 
 GRACE = 5.0  # seconds that a call under way has to end when the process is told to
 _MAX_NAME = 80
@@ -33,22 +33,8 @@ INSTRUCTIONS = (
 )
 
 
-def serve(repo_root: str | None, checkpoint_dir: str | None) -> None:
-    """Serve the tools until standard input ends. ``repo_root`` and ``checkpoint_dir`` as Baton takes them; the directory of
-    the process is the server's place from now on. Raises BatonError without the SDK."""
-    try:
-        import anyio
-        import mcp.server.stdio  # noqa: F401
-        import mcp_types  # noqa: F401  version 1 of the SDK has none
-    except ImportError as error:
-        hint = "pip install 'gitbaton[mcp]'"
-        raise BatonError(f"the MCP server needs the Python package 'mcp': {error}", hint) from None
-    if "GIT_BATON_TRACE" not in os.environ:
-        import logging
-
-        logging.disable(logging.CRITICAL)  # what goes wrong in a call is its answer
-    if sys.stdin is None:
-        sys.stdin = open(0, encoding="utf-8", closefd=False)
+def run(repo_root: str | None, checkpoint_dir: str | None) -> None:
+    """Serve the tools until standard input ends."""
     try:
         anyio.run(_main, _Desk(here(), repo_root, checkpoint_dir))
     except BaseExceptionGroup as group:
@@ -60,10 +46,6 @@ def _first(error: BaseException) -> BaseException:
 
 
 async def _main(desk: _Desk) -> None:
-    import anyio
-    from mcp.server import Server
-    from mcp.server.stdio import stdio_server
-
     server: Server[Any] = Server(
         "gitbaton",
         version=__version__,
@@ -73,15 +55,13 @@ async def _main(desk: _Desk) -> None:
     )
     async with anyio.create_task_group() as group:
         group.start_soon(_until_told, desk.turn)
-        async with stdio_server() as (reader, writer):
+        async with mcp.server.stdio.stdio_server() as (reader, writer):
             await server.run(reader, writer, server.create_initialization_options())
         group.cancel_scope.cancel()
 
 
 async def _until_told(turn: anyio.CapacityLimiter) -> None:
     """End the process on SIGINT and SIGTERM, after the call under way: it may hold temporary files."""
-    import anyio
-
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         async for number in signals:
             with anyio.move_on_after(GRACE):
@@ -93,34 +73,30 @@ class _Desk:
     """Answers calls, one after the other, each on the repository as it then is: it may be another one every time."""
 
     def __init__(self, place: str, repo_root: str | None, checkpoint_dir: str | None) -> None:
-        import anyio
-
         self.place, self.repo_root, self.checkpoint_dir = place, repo_root, checkpoint_dir
         self.turn = anyio.CapacityLimiter(1)
 
-    async def list_tools(self, _: ServerRequestContext[Any], __: PaginatedRequestParams | None) -> ListToolsResult:
+    async def list_tools(
+        self, _: ServerRequestContext[Any], __: mcp_types.PaginatedRequestParams | None
+    ) -> mcp_types.ListToolsResult:
         """List the tools."""
-        from mcp_types import ListToolsResult
+        return mcp_types.ListToolsResult(tools=[_listed(tool) for tool in TOOLS])
 
-        return ListToolsResult(tools=[_listed(tool) for tool in TOOLS])
-
-    async def call_tool(self, context: ServerRequestContext[Any], params: CallToolRequestParams) -> CallToolResult:
+    async def call_tool(
+        self, context: ServerRequestContext[Any], params: mcp_types.CallToolRequestParams
+    ) -> mcp_types.CallToolResult:
         """One call; a call under way is carried to its end, and one that waits for its turn can be cancelled."""
-        import anyio.to_thread
-        from mcp.shared.exceptions import MCPError
-        from mcp_types import INVALID_PARAMS, CallToolResult, TextContent
-
         tool = next((t for t in TOOLS if t.name == params.name), None)
         if tool is None:
-            raise MCPError(code=INVALID_PARAMS, message=f"unknown tool {in_quotes(first_line(params.name)[:60])}")
+            raise MCPError(code=mcp_types.INVALID_PARAMS, message=f"unknown tool {in_quotes(first_line(params.name)[:60])}")
         client = context.session.client_params
         agent = _agent(client.client_info.name) if client else None
         done = await anyio.to_thread.run_sync(self._answer, tool, params.arguments or {}, agent, limiter=self.turn)
         if isinstance(done, str):
-            return CallToolResult(content=[TextContent(type="text", text=done)], is_error=True)
+            return mcp_types.CallToolResult(content=[mcp_types.TextContent(type="text", text=done)], is_error=True)
         rows = [cut(done.text, tool.most), *(f"warning: {_one_line(text)}" for text in done.warnings[:_MAX_WARNINGS])]
-        text = TextContent(type="text", text=plain(_whole("\n".join(rows)), keep="\n\t"))
-        return CallToolResult(content=[text], structured_content=_sound({"v": 1, **done.document}))
+        text = mcp_types.TextContent(type="text", text=plain(_whole("\n".join(rows)), keep="\n\t"))
+        return mcp_types.CallToolResult(content=[text], structured_content=_sound({"v": 1, **done.document}))
 
     def _answer(self, tool: Tool, given: dict[str, Any], agent: Agent | None) -> Answer | str:
         """Return a tool's answer, or an error's line and its hints."""
@@ -141,8 +117,6 @@ class _Desk:
                 _ = baton.latest  # refuse a bad directory before anything is written
             said = baton.passed
             if os.path.lexists(os.path.join(baton.repo.own_dir, "restore")):
-                from gitbaton.restore import recover
-
                 # One that was killed is ended before anything is written.
                 ends = tool.writes and not call.given.get("dry_run")
                 said += recover(baton) if ends else ["an interrupted restore waits to be ended"]
@@ -164,18 +138,15 @@ def _agent(name: str) -> Agent | None:
     return Agent(name=text) if text else None
 
 
-def _listed(tool: Tool) -> Listed:
-    from mcp_types import Tool as Listed
-    from mcp_types import ToolAnnotations
-
-    hints = ToolAnnotations(
+def _listed(tool: Tool) -> mcp_types.Tool:
+    hints = mcp_types.ToolAnnotations(
         title=f"git baton {tool.name}",
         read_only_hint=not tool.writes,
         destructive_hint=False,
         idempotent_hint=tool.again,
         open_world_hint=False,
     )
-    return Listed(
+    return mcp_types.Tool(
         name=tool.name, description=tool.about, input_schema=tool.arguments, output_schema=tool.result, annotations=hints
     )
 
