@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
 
-from gitbaton.codec import in_quotes
+from gitbaton.codec import counted, in_quotes
 from gitbaton.errors import MENDS, GitError, RecordError
 from gitbaton.git import questions
 from gitbaton.git.objects import new_object
@@ -34,7 +34,7 @@ from gitbaton.model import (
 )
 from gitbaton.render import first_few, some
 from gitbaton.store import Store
-from gitbaton.store.chain import MAX_COMMIT
+from gitbaton.store.chain import MAX_COMMIT, beside
 from gitbaton.values import replace, value
 
 TYPE_CHECKING = False
@@ -103,7 +103,7 @@ class Surveyor:
             try:
                 ran = [run for s in items if tests and s.checkpoint.observed for run in s.checkpoint.observed.tests]
                 trees = [s.checkpoint.files.tree for s in (*items, *written) if s.checkpoint.files is not None]
-                trees += [run.tree for run in ran if self._is_tree(run.tree)]
+                trees += [run.tree for run in ran if self._is(run.tree, "tree")]
                 differing, unsaved, said = compare_files(self.store.repo, self.rules, list(dict.fromkeys(trees)))
             except GitError as error:
                 reason = f"the changed files are not counted: {error.message}"
@@ -114,7 +114,14 @@ class Surveyor:
         for stored, alone, commits in zip(items, own, later, strict=True):
             live = self._live(alone, commits, differing, unsaved, reason)
             words = self._live(*next(below), differing, unsaved, reason) if stored.checkpoint.carried is not None else None
-            found.append(replace(live, said=said, words=words, since=self._since(stored, words or live)))
+            found.append(
+                replace(
+                    live,
+                    said=said,
+                    words=words,
+                    since=self._happened(stored.checkpoint, (words or live).files_changed, self.head),
+                )
+            )
         return found
 
     def edited(self, stored: Stored, places: Sequence[str]) -> list[str]:
@@ -135,7 +142,7 @@ class Surveyor:
             return stored
         files, tree = c.files, c.carried.tree
         kept = None
-        if files is not None and self._is_tree(tree):
+        if files is not None and self._is(tree, "tree"):
             operation = Operation(kind=c.carried.operation) if c.carried.operation else None
             skipped = tuple(s for s in files.skipped if s.reason not in _OUTSIDE)  # the words' tree may hold those
             kept = replace(files, tree=tree, operation=operation, skipped=skipped)
@@ -145,14 +152,13 @@ class Surveyor:
         self, stored: Stored, commits: _Commits, differing: dict[Oid, list[str]], unsaved: list[str], reason: str | None
     ) -> Live:
         c = stored.checkpoint
-        ground = replace(self._ground(stored), committed=commits.count, strange=len(commits.strange))
-        ground = replace(ground, strangers=first_few(commits.strange))
-        counted, hidden = None, tuple[str, ...]()
+        ground = replace(self._ground(stored), committed=commits.count, strange=commits.strange)
+        changed, hidden = None, tuple[str, ...]()
         if c.files is not None and c.files.tree in differing:
             paths = c.files.holding(differing[c.files.tree])
             paths = sorted({*paths, *self._held_moved(stored, c.files)}, key=os.fsencode)
-            counted, hidden = len(paths), self._hidden(c.files, unsaved, paths)
-            ground = replace(ground, changed=counted, named=first_few(paths))
+            changed, hidden = len(paths), self._hidden(c.files, unsaved, paths)
+            ground = replace(ground, changed=tuple(paths))
         if c.files is None and c.carried is not None and c.carried.tree is not None and self.rules is not None:
             reason = "the changed files are not counted: those of the words are not in this repository"
         after = [differing.get(run.tree or "") for run in c.observed.tests] if c.observed else []
@@ -160,23 +166,17 @@ class Surveyor:
         return Live(
             head=self.head,
             drift=compare(c, ground, self.abbreviate),
-            files_changed=counted,
+            files_changed=changed,
             uncounted=reason if c.files or c.carried else None,
             unsaved=hidden,
             tests=tuple(tests),
         )
-
-    def _since(self, stored: Stored, live: Live) -> Since:
-        """Return what has happened since the words of a checkpoint; ``live``: the present against where they were written."""
-        c = stored.checkpoint
-        return self._happened(c, live.files_changed, self.head)
 
     def _held_moved(self, stored: Stored, files: FileState) -> list[str]:
         """The paths that did not pass their filter, and of which other bytes than a checkpoint keeps stand here now."""
         shut, root = {s.path for s in files.skipped if s.reason in KEPT}, self.store.repo.layout.root
         if not shut or root is None:
             return []
-        from gitbaton.store.chain import beside
         from gitbaton.worktree.heldbytes import moved
         from gitbaton.worktree.rawbytes import read_kept
 
@@ -218,12 +218,13 @@ class Surveyor:
         c = stored.checkpoint
         if c.carried is None:
             return None
-        files = count_changed(c.carried.tree, stored.tree) if c.files and self._is_tree(c.carried.tree) else None
+        files = count_changed(c.carried.tree, stored.tree) if c.files and self._is(c.carried.tree, "tree") else None
         return self._happened(c, files, Head(branch=c.branch, oid=c.head))
 
-    def _is_tree(self, oid: Oid | None) -> TypeGuard[Oid]:
+    def _is(self, oid: Oid | None, kind: str) -> TypeGuard[Oid]:
+        """Whether an object of this kind is here."""
         found = self.objects.info(oid) if oid else None
-        return found is not None and found.kind == "tree"
+        return found is not None and found.kind == kind
 
     def _commits(self, items: Sequence[Stored]) -> list[_Commits]:
         """For each newest checkpoint what the commits hold that HEAD has made since; first all at once what most will need."""
@@ -283,9 +284,9 @@ class Surveyor:
         if stand.head is not None and not self._is_before(stand.head, later):
             return None
         before, after = self._tree(stand.head), self._tree(later)
-        if before is None or after is None or not self._is_tree(stand.files.tree):
+        if before is None or after is None or not self._is(stand.files.tree, "tree"):
             return None
-        captured = [stand.files.tree] + ([stand.staged] if self._is_tree(stand.staged) else [])
+        captured = [stand.files.tree] + ([stand.staged] if self._is(stand.staged, "tree") else [])
         return [(before, after), *((tree, after) for tree in captured)]
 
     def _uncaptured(self, stand: _Stand, later: Oid | None) -> list[str] | None:
@@ -330,7 +331,7 @@ class Surveyor:
         path = self._successors(then)
         if here in path:
             return DriftFacts(head=self.head, operation=self.operation, home=True)
-        known = [oid for oid in reversed(path) if self._is_commit(oid)]
+        known = [oid for oid in reversed(path) if self._is(oid, "commit")]
         reached = (oid for oid in known if (self._distance(here, oid) or (0, 1))[1] == 0)
         start = next(reached, known[0] if known else None)
         if start is None:
@@ -345,15 +346,11 @@ class Surveyor:
                 rewritten, distance = True, self._distance(here, noted)
         return DriftFacts(head=self.head, operation=self.operation, rewritten=rewritten, distance=distance)
 
-    def _is_commit(self, oid: Oid) -> bool:
-        found = self.objects.info(oid)
-        return found is not None and found.kind == "commit"
-
     def _distance(self, here: Oid, there: Oid) -> tuple[int, int] | None:
         """Return Objects.distance, once for all tracks that stand on the same commit; None where one is not there any more."""
         pair = (here, there)
         if pair not in self._distances:
-            known = self._is_commit(there) and (here == self.head.oid or self._is_commit(here))
+            known = self._is(there, "commit") and (here == self.head.oid or self._is(here, "commit"))
             self._distances[pair] = self.objects.distance(here, there) if known else None
         return self._distances[pair]
 
@@ -424,9 +421,8 @@ class DriftFacts:
     commits only HEAD has and only the checkpoint has; None without a common ancestor. ``exists``: the checkpoint's commit is in
     the repository; ``unread``: why HEAD's cannot be read. ``total``: how many commits HEAD reaches, asked only where the
     checkpoint had none. ``committed``: so many commits stand where just what was captured was committed, else 0. ``strange``:
-    how many paths of those commits hold something else than what was captured, and ``strangers`` the first few of them, ready
-    to be shown. ``changed``: how many paths of the work tree differ from the captured ones, 0 where they were not counted;
-    ``named``: the first few of them, likewise.
+    the paths of those commits that hold something else than what was captured. ``changed``: the paths of the work tree that
+    differ from the captured ones, none where they were not counted.
     """
 
     head: Head
@@ -438,16 +434,13 @@ class DriftFacts:
     distance: tuple[int, int] | None = (0, 0)
     total: int = 0
     committed: int = 0
-    strange: int = 0
-    strangers: tuple[str, ...] = ()
-    changed: int = 0
-    named: tuple[str, ...] = ()
+    strange: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
 
 
 def compare(then: Checkpoint, now: DriftFacts, short: Callable[[Oid], str]) -> Drift:
     """Return the drift of now from ``then``; ``short`` abbreviates ids for the sentences."""
-    words = [*_branch(then, now), *_head(then, now, short), *_operation(then, now), *_files(now)]
-    return Drift(words=tuple(words))
+    return Drift(words=(*_branch(then, now), *_head(then, now, short), *_operation(then, now), *_files(now)))
 
 
 def _branch(then: Checkpoint, now: DriftFacts) -> list[DriftWord]:
@@ -467,46 +460,44 @@ def _head(then: Checkpoint, now: DriftFacts, short: Callable[[Oid], str]) -> lis
     if here is None:
         return [DriftWord(word="unborn", sentence="HEAD has no commit; the checkpoint stands on one")]
     if now.committed:
-        said = f"HEAD {short(here)} is {_commits(now.committed)} ahead, with nothing but what was captured"
+        said = f"HEAD {short(here)} is {counted(now.committed, 'commit')} ahead, with nothing but what was captured"
         return [DriftWord(word=f"committed:{now.committed}", sentence=said)]
     if then.head is None:
-        said = f"the checkpoint stands on no commit; HEAD has {_commits(now.total)} ({short(here)}){_strange(now)}"
+        said = f"the checkpoint stands on no commit; HEAD has {counted(now.total, 'commit')} ({short(here)}){_strange(now)}"
         return [DriftWord(word=f"head-ahead:{now.total}", sentence=said)]
     was = short(then.head)
     if not now.exists:
         said = f"the checkpoint's commit {was} is not in this repository; HEAD is {short(here)}"
         return [DriftWord(word="head-missing", sentence=said)]
-    where = _distance(now.distance, _strange(now), f"the checkpoint's commit {was}", short(here)) if now.distance else []
-    unrelated = []
+    found = _distance(now.distance, _strange(now), f"the checkpoint's commit {was}", short(here)) if now.distance else []
+    if now.rewritten:
+        said = f"the checkpoint's commit {was} was rewritten (amend or rebase); distances count from its successor"
+        found.append(DriftWord(word="head-rewritten", sentence=said))
     if now.distance is None:
         said = f"HEAD {short(here)} and the checkpoint's commit {was} have no common ancestor"
-        unrelated = [DriftWord(word="head-unrelated", sentence=said)]
-    return where + (_rewritten(was) if now.rewritten else []) + unrelated
-
-
-def _rewritten(was: str) -> list[DriftWord]:
-    said = f"the checkpoint's commit {was} was rewritten (amend or rebase); distances count from its successor"
-    return [DriftWord(word="head-rewritten", sentence=said)]
+        found.append(DriftWord(word="head-unrelated", sentence=said))
+    return found
 
 
 def _strange(now: DriftFacts) -> str:
     """Describe the paths of the commits that are not what was captured."""
     if not now.strange:
         return ""
-    count = "1 path" if now.strange == 1 else f"{now.strange} paths"
-    return f"; {count} came from elsewhere than the checkpoint: {some(now.strange, now.strangers)}"
+    many = len(now.strange)
+    return f"; {counted(many, 'path')} came from elsewhere than the checkpoint: {some(many, first_few(now.strange))}"
 
 
 def _distance(distance: tuple[int, int], strange: str, was: str, here: str) -> list[DriftWord]:
     ahead, behind = distance
     if ahead and behind:
-        said = f"HEAD {here} and {was} have diverged: {_commits(ahead)} only on HEAD, {_commits(behind)} only there"
+        sides = f"{counted(ahead, 'commit')} only on HEAD, {counted(behind, 'commit')} only there"
+        said = f"HEAD {here} and {was} have diverged: {sides}"
         return [DriftWord(word=f"head-diverged:{ahead}/{behind}", sentence=said)]
     if ahead:
-        said = f"HEAD {here} is {_commits(ahead)} ahead of {was}{strange}"
+        said = f"HEAD {here} is {counted(ahead, 'commit')} ahead of {was}{strange}"
         return [DriftWord(word=f"head-ahead:{ahead}", sentence=said)]
     if behind:
-        return [DriftWord(word=f"head-behind:{behind}", sentence=f"HEAD {here} is {_commits(behind)} behind {was}")]
+        return [DriftWord(word=f"head-behind:{behind}", sentence=f"HEAD {here} is {counted(behind, 'commit')} behind {was}")]
     return []
 
 
@@ -516,18 +507,14 @@ def _operation(then: Checkpoint, now: DriftFacts) -> list[DriftWord]:
     if before == after:
         return []
     if after is None:
-        said = f"the {before} that was in progress at the checkpoint is over"
-        return [DriftWord(word="operation:none", sentence=said)]
+        return [DriftWord(word="operation:none", sentence=f"the {before} that was in progress at the checkpoint is over")]
     return [DriftWord(word=f"operation:{after}", sentence=f"a {after} is in progress")]
 
 
 def _files(now: DriftFacts) -> list[DriftWord]:
     if not now.changed:
         return []
-    differ = "path differs" if now.changed == 1 else "paths differ"
-    said = f"{now.changed} {differ} from the captured work tree: {some(now.changed, now.named)}"
-    return [DriftWord(word=f"files-changed:{now.changed}", sentence=said)]
-
-
-def _commits(count: int) -> str:
-    return f"{count} commit" if count == 1 else f"{count} commits"
+    many = len(now.changed)
+    differ = "path differs" if many == 1 else "paths differ"
+    said = f"{many} {differ} from the captured work tree: {some(many, first_few(now.changed))}"
+    return [DriftWord(word=f"files-changed:{many}", sentence=said)]

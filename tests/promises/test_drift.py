@@ -61,8 +61,8 @@ def during(kind: str) -> Checkpoint:
         ("branch-switched,head-ahead:1,head-rewritten,operation:merge",
          words(branch=None, distance=(1, 0), rewritten=True, operation=MERGE)),
         ("branch-switched,unborn,operation:merge", words(head=None, branch="x", operation=MERGE)),
-        ("files-changed:4", words(head=A, changed=4, named=("'a'", "'b'", "'c'"))),
-        ("unborn,operation:merge,files-changed:1", words(head=None, operation=MERGE, changed=1, named=("'a'",))),
+        ("files-changed:4", words(head=A, changed=("a", "b", "c", "d"))),
+        ("unborn,operation:merge,files-changed:1", words(head=None, operation=MERGE, changed=("a",))),
     ],
 )  # fmt: skip
 def test_t19_the_words_of_the_closed_list_in_their_order(expected: str, found: str) -> None:
