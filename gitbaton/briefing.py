@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import groupby
 
 from gitbaton.codec import bare, cut, first_line, in_quotes, middle, plain, quotable
 from gitbaton.model import ENDED, Action, Checkpoint, ClientPlan, DecisionChanges, Live, Observed, Prompt, Stored, Told
@@ -183,8 +184,7 @@ class _Brief:
 
     def _lead(self) -> bool:
         """Whether the words are the newest state: no prompt, change or failed test is newer."""
-        asked = self.latest is not None and self.latest.at > self.c.written
-        return not asked and not leads(self.c)
+        return (self.latest is None or self.latest.at <= self.c.written) and not leads(self.c)
 
     def _heading(self, worded: bool) -> _Section:
         """Return the origin of the state, its age, and its drift."""
@@ -265,16 +265,17 @@ class _Brief:
             lines = [self.words.line(text, self.sizes.line) for text in lines if self._new(text)]
             rows += self.words.listed("said before", lines)
         rows += self._done("done before" if told.texts else "done", done)
-        of = "last turn of a session before, which did not end" if self._before() else "turn that has not ended"
+        before = bool(told.texts) and told.texts[-1].earlier
+        of = "last turn of a session before, which did not end" if before else "turn that has not ended"
         title = f"Of the {of}, newest first:" if rows else ""
         failed = {_folded(run.command) for run in self.observed.tests if run.result == "failed"}
         failed |= {_folded(ran.command) for ran in told.checks if ran.status}
-        before = told.error is not None and self.latest is not None and told.error.ended < self.latest.at
-        if told.error is not None and not (before and _folded(told.error.command) in failed):  # else it stands among the checks
+        older = told.error is not None and self.latest is not None and told.error.ended < self.latest.at
+        if told.error is not None and not (older and _folded(told.error.command) in failed):  # else it stands among the checks
             command, at = self.words.line(told.error.command, self.sizes.line), age(told.error.ended, self.now)
             error = f"{command}: {_ended(told.error.status, told.error.command)}, {at}"
             output = self._here(told.error.output).strip("\n").split("\n")
-            output = [self.words.line(output[-1], self.sizes.line)] if before else output  # it may not matter any more
+            output = [self.words.line(output[-1], self.sizes.line)] if older else output  # it may not matter any more
             rows += self.words.within(600).lines("not mended", "\n".join([error, *output]).rstrip("\n"))
         lines = [f"{self.words.line(one.text, self.sizes.line)}, since {age(one.since, self.now)}" for one in told.running]
         rows += self.words.within(3 * self.sizes.line).listed("still running", lines)
@@ -283,10 +284,6 @@ class _Brief:
     def _done(self, key: str, actions: Iterable[Action]) -> list[str]:
         """Return actions, a line each."""
         return self.words.within(self.sizes.deeds).listed(key, [self._action(one) for one in actions])
-
-    def _before(self) -> bool:
-        """Whether the turn that has not ended is that of a session before."""
-        return bool(self.told.texts) and self.told.texts[-1].earlier
 
     def _action(self, action: Action) -> str:
         """A line of what was done, with how it ended."""
@@ -348,8 +345,7 @@ class _Brief:
         runs, rows, told = self.observed.tests, list[str](), list[str]()
         later = dict(zip(runs, self.scene.live.tests or (None,) * len(runs), strict=True))
         known = [run for run in runs if run.result != "unknown"] or list(runs[:1])
-        failed = [run for run in known[1:] if run.result == "failed"]
-        for run in [*known[:1], *failed[:1]]:
+        for run in [*known[:1], *[run for run in known[1:] if run.result == "failed"][:1]]:
             changed = since_run(run, later[run])
             text = test_line(run, age(run.ended, self.now), changed, run.edited_more, named=1)
             names = run.names if run is known[0] or not changed else ()  # of an older run, what failed then may be mended now
@@ -506,16 +502,9 @@ def _ended(status: int | None, text: str = "") -> str:
 
 def _in_folders(paths: Sequence[str], marks: Mapping[str, str]) -> str:
     """Paths in their order, those of one folder that follow one another together, each with its mark."""
-    groups: list[tuple[str, list[str]]] = []
-    for path in paths:
-        folder, _, name = path.rpartition("/")
-        shown = path_in_line(name, blanks=True) + marks.get(path, "")
-        if groups and groups[-1][0] == folder:
-            groups[-1][1].append(shown)
-        else:
-            groups.append((folder, [shown]))
     found = []
-    for folder, names in groups:
+    for folder, group in groupby(paths, key=lambda path: path.rpartition("/")[0]):
+        names = [path_in_line(path.rpartition("/")[2], blanks=True) + marks.get(path, "") for path in group]
         above = f"{path_in_line(folder, blanks=True)}/" if folder else ""
         found.append(above + (f"{{{', '.join(names)}}}" if len(names) > 1 and above else ", ".join(names)))
     return ", ".join(found)
@@ -567,14 +556,12 @@ def overview(tips: Sequence[Stored], now: datetime) -> str:
 def _run(name: str, why: str, would: str) -> list[str]:
     """A run that is not finished."""
     rows = [f"run {in_quotes(name)} is not finished: {_clipped(plain(why), _SENTENCE)}"]
-    word = in_shell(name)
-    going_on = f"git baton run --continue {word}"
+    going_on = f"git baton run --continue {in_shell(name)}"
     return [*rows, f"  '{going_on}' would: {_clipped(plain(would), _SENTENCE)}"] if would else rows
 
 
 def _drift(live: Live) -> str:
-    unknown = " (files not compared)" if live.uncounted else ""
-    return f"drift: {live.drift}{unknown}"
+    return f"drift: {live.drift}" + (" (files not compared)" if live.uncounted else "")
 
 
 def _agent(c: Checkpoint) -> str:

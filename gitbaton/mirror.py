@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from gitbaton.codec import in_quotes
 from gitbaton.errors import UsageError
+from gitbaton.git import questions
 from gitbaton.git.objects import lookup
 from gitbaton.git.repo import Repo, make_folder, put, shared
 from gitbaton.git.run import zsplit
@@ -185,8 +187,7 @@ def is_stale(where: LatestPlace, told: LatestContent) -> bool:
         old = [_read(folder, name) for name in NAMES]
     finally:
         os.close(folder)
-    there = any(data is not None for data in old)
-    return there and old != _as_of(told.files(), told.generated, _generated(old[1]))
+    return any(data is not None for data in old) and old != _as_of(told.files(), told.generated, _generated(old[1]))
 
 
 def write_files(repo: Repo, where: LatestPlace, files: Sequence[tuple[str, bytes]]) -> list[str]:
@@ -286,8 +287,7 @@ def _tracked(repo: Repo, where: LatestPlace, staged: Oid | None) -> list[str]:
         return []
     if staged is not None:
         return [p for p in paths if lookup(repo.objects, staged, os.fsencode(p)) is not None]
-    names = [f":(top,literal){p}" for p in paths]
-    return zsplit(repo.git.out("ls-files", "-z", "--", *names))
+    return zsplit(repo.git.out("ls-files", "-z", "--", *(f":(top,literal){path}" for path in paths)))
 
 
 def _open(where: LatestPlace, *, create: Repo | None = None) -> int:
@@ -315,9 +315,7 @@ def _replace(repo: Repo, folder: int, name: str, data: bytes) -> None:
     one name, so that what a killed writer left goes with the next write.
     """
 
-    def made(fd: int) -> None:
-        shared(repo, fd)
-
+    made = partial(shared, repo)
     try:
         make_folder(repo, repo.own_dir)
         write_atomic(name, data, folder=folder, temporary=os.path.join(repo.own_dir, name + ".new"), made=made)
@@ -383,8 +381,6 @@ def unignore(repo: Repo, starts: Sequence[str]) -> list[str]:
 
 def expect_elsewhere(repo: Repo, tip: Checkpoint) -> None:
     """Other work trees may have the same current track; their hooks compare with their own ``expect``."""
-    from gitbaton.git import questions
-
     for _, git_dir, _ in questions.worktrees(repo):
         try:
             mine = read_regular(os.path.join(git_dir, CURRENT), 4096).rstrip(b"\n") == f"ref: {tip_ref(tip.track)}".encode()

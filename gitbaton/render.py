@@ -313,8 +313,7 @@ def _listed(items: Sequence[Stored], asked: Sequence[Prompt], *, foreign: bool) 
 
 def passed(since: Since) -> str:
     """Describe the turns, files, commits and branch of ``since``; empty where nothing has happened."""
-    parts = [counted(since.turns, "turn")] if since.turns else []
-    parts += [counted(since.files, "file")] if since.files else []
+    parts = [counted(many, noun) for many, noun in ((since.turns, "turn"), (since.files, "file")) if many]
     if since.commits is None or since.gone is None:
         parts.append("commit not here")
     elif since.commits and since.gone:
@@ -349,15 +348,8 @@ def quoted(value: str) -> str:
     cannot be seen."""
     if value.isprintable() and '"' not in value and "\\" not in value and plain(value) == value:
         return value
-    out = []
-    for char in value:
-        if char in _C_ESCAPES:
-            out.append(_C_ESCAPES[char])
-        elif char.isprintable() and not is_hidden(char):
-            out.append(char)
-        else:
-            out.append(_octal(char))
-    return '"' + "".join(out) + '"'
+    odd = {char: _octal(char) for char in value if not char.isprintable() or is_hidden(char)} | _C_ESCAPES
+    return '"' + "".join(odd.get(char, char) for char in value) + '"'
 
 
 def path_in_line(path: str, *, blanks: bool = False) -> str:
@@ -382,8 +374,7 @@ def porcelain(
     head = ["# baton porcelain v1", *strange, *more, "# " + " ".join(header)]
     if nul:
         return "".join(field.replace("\0", "?") + "\0" for field in [*head, *(f for row in rows for f in row)])
-    lines = head + ["\t".join(quoted(field) for field in row) for row in rows]
-    return "\n".join(lines) + "\n"
+    return "\n".join([*head, *("\t".join(map(quoted, row)) for row in rows), ""])
 
 
 def origin(stored: Stored, remotes: Sequence[str] = ()) -> str:
@@ -512,8 +503,7 @@ def checkpoint_markdown(stored: Stored) -> bytes:
 
 def _section(stored: Stored) -> list[str]:
     c = stored.checkpoint
-    head = c.head or ""
-    told = resume_lines(c, head, None, "", back=stored.restored)
+    told = resume_lines(c, c.head or "", None, "", back=stored.restored)
     if c.standing is None:  # as it always was: a file of before is not behind
         told = [row for row in told if not row.startswith("decision.")]
     text = [f"id={stored.id}", f"created={document(c)['created']}", *told]
@@ -555,9 +545,7 @@ def kept_here(files: FileState | None, *, named: bool = True) -> str:
 def path_in_quotes(path: str) -> str:
     """A path in a sentence of ours, as ``codec.in_quotes`` a word; C-quoted where it is odd, so that it can be found."""
     text = quoted(path)
-    if text.startswith('"'):
-        return text.translate(_QUOTES)
-    return in_quotes(text)
+    return text.translate(_QUOTES) if text.startswith('"') else in_quotes(text)
 
 
 def first_few(paths: Sequence[str]) -> tuple[str, ...]:
@@ -659,8 +647,7 @@ def observed_pairs(
         *(("plan", "\n".join([plan_heading(p, when(p.changed)), *plan_items(p)])) for p in current_plans(observed)),
     ]
     for run, paths in zip(observed.tests, later, strict=True):
-        changed = since_run(run, paths)
-        text = test_line(run, when(run.ended), changed, run.edited_more)
+        text = test_line(run, when(run.ended), since_run(run, paths), run.edited_more)
         found.append(("tests", "\n".join([text, *(f"failed: {first_line(name)}" for name in run.names)])))
     if told is not None:
         shown = {(ran.command, ran.ended) for ran in told.commands}
