@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Optional
@@ -14,14 +16,12 @@ from gitbaton.cli.options import AFTER, Argument, Globals, Invocation, Option
 from gitbaton.codec import Json, canonical, escaped, in_quotes, plain
 from gitbaton.errors import MENDS, DamagedIndexError, NotFoundError, UsageError
 from gitbaton.git.loose import index_anew
-from gitbaton.git.repo import Progress, discover, silent
-from gitbaton.model import Stored
+from gitbaton.git.repo import Door, Progress, Repo, discover, silent
+from gitbaton.model import DoctorFinding, Stored
+from gitbaton.store import Problem
 
 if TYPE_CHECKING:
     from gitbaton.cli.look import Look
-    from gitbaton.git.repo import Door, Repo
-    from gitbaton.model import DoctorFinding
-    from gitbaton.store import Problem
 
 NOT_THERE = "put '--' before paths that are not there now"
 
@@ -174,11 +174,11 @@ def say_findings(found: Sequence[DoctorFinding], *, json: bool) -> int:
     amiss = any(not f.ok for f in found)
     if json:
         print_json({"ok": not amiss, "findings": [picked(f, "name", "ok", "text", "mend") for f in found]})
-        return int(amiss)
-    for f in found:
-        terminal.say(f"{'ok  ' if f.ok else 'MEND'} {f.name}: {plain(f.text)}")
-        if f.mend and not f.ok:
-            terminal.say(f"     {plain(f.mend)}")
+    else:
+        for f in found:
+            terminal.say(f"{'ok  ' if f.ok else 'MEND'} {f.name}: {plain(f.text)}")
+            if f.mend and not f.ok:
+                terminal.say(f"     {plain(f.mend)}")
     return int(amiss)
 
 
@@ -259,9 +259,7 @@ def summed(
     if verbose or len(found) <= MOST:
         yield from (text for _, text in found)
         return
-    counts = dict.fromkeys(words, 0)
-    for kind, _ in found:
-        counts[kind] = counts.get(kind, 0) + 1
+    counts = Counter(kind for kind, _ in found)
     shown = [text for kind, text in found if kind in named or kind not in words or counts[kind] <= _FEW]
     yield from shown[:MOST]
     if len(shown) > MOST:
@@ -345,8 +343,6 @@ class _SignalError(BaseException):
 @contextmanager
 def ended_by_signal() -> Iterator[None]:
     """Unwind on SIGTERM and SIGHUP as on Ctrl-C, and then end the process as they would have."""
-    import signal
-
     numbers = [n for n in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) == signal.SIG_DFL]
 
     def leave(number: int, _: object) -> None:

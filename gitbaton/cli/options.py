@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, Optional
 
-from gitbaton import terminal
+from gitbaton import __version__, terminal
 from gitbaton.errors import UsageError
 from gitbaton.git.repo import Repo
 from gitbaton.values import value
@@ -181,8 +181,6 @@ def main(
         raise UsageError(f"--color is '{color}'; it can be 'always', 'never' or 'auto'")
     ctx.obj = Globals(repo_root=repo_root, checkpoint_dir=checkpoint_dir, color=color, pager=pager, repo=ctx.obj)
     if version:
-        from gitbaton import __version__
-
         terminal.say(f"git-baton {__version__}")
         return 0
     if ctx.invoked_subcommand is None:

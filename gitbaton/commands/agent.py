@@ -73,7 +73,8 @@ def command(
     if not dry_run:
         warn_all(levels.doubled(levels.rows(_places(ctx))))
     if question is not None:
-        terminal.say(agentdoctor.offer_trust(question) if dry_run else agentdoctor.give_trust(question))
+        offered = f"would let codex trust our {len(question.wanted)} hooks, through its app server"
+        terminal.say(offered if dry_run else agentdoctor.give_trust(question))
     return 0
 
 
@@ -125,12 +126,12 @@ def _list(places: list[Place], *, json: bool) -> int:
     here = {row.client.name: levels.program(row.client, places[0].env) is not None for row in rows}
     if json:
         print_json({"agents": [_document(row, here=here[row.client.name]) for row in rows]})
-        return 0
-    for row in rows:
-        client = "on PATH" if here[row.client.name] else "not on PATH"
-        names = [f"'{name}'" for name in row.tracks if name is not None]
-        more = f", track {', '.join(names)}" if names else f": {row.reason}" if row.reason else ""
-        terminal.say(fitted(plain(f"{row.client.name:<9} {row.level:<8} {row.state:<14} {row.file} ({client}){more}")))
+    else:
+        for row in rows:
+            client = "on PATH" if here[row.client.name] else "not on PATH"
+            names = [f"'{name}'" for name in row.tracks if name is not None]
+            more = f", track {', '.join(names)}" if names else f": {row.reason}" if row.reason else ""
+            terminal.say(fitted(plain(f"{row.client.name:<9} {row.level:<8} {row.state:<14} {row.file} ({client}){more}")))
     return 0
 
 

@@ -52,14 +52,13 @@ def command(
         found = of_file(baton, scratch, ctx.obj.repo_root, file, lines or ())
         if json:
             print_json({"file": file, "lines": [line_document(line) for line in found]})
-            return 0
-        with paged(ctx, baton) as look:
-            ids = look.ids(
-                one.oid if isinstance(one, BlamedCommit) else one.id for one in (line.origin for line in found) if one
-            )
-            wide = len(str(found[-1].number)) if found else 1
-            rows = [[*_origin(look, ids, line), f"{line.number:{wide}}  {shown(line)}"] for line in found]
-            terminal.say_lines(look.table(_COLUMNS, rows))
+        else:
+            with paged(ctx, baton) as look:
+                origins = (line.origin for line in found if line.origin)
+                ids = look.ids(one.oid if isinstance(one, BlamedCommit) else one.id for one in origins)
+                wide = len(str(found[-1].number)) if found else 1
+                rows = [[*_origin(look, ids, line), f"{line.number:{wide}}  {shown(line)}"] for line in found]
+                terminal.say_lines(look.table(_COLUMNS, rows))
     return 0
 
 
@@ -129,10 +128,10 @@ def why(
         older = before(baton, line)
         if json:
             print_json({"file": file, **line_document(line), "before": [*older]})
-            return 0
-        with paged(ctx, baton) as look:
-            terminal.say(f"{plain(file)}:{number}   {shown(line).strip()}")
-            terminal.say_lines(_why_lines(baton, look, line, older, in_shell(file)))
+        else:
+            with paged(ctx, baton) as look:
+                terminal.say(f"{plain(file)}:{number}   {shown(line).strip()}")
+                terminal.say_lines(_why_lines(baton, look, line, older, in_shell(file)))
     return 0
 
 

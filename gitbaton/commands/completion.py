@@ -15,6 +15,8 @@ from gitbaton.codec import first_line, plain
 from gitbaton.errors import BatonError, UsageError
 from gitbaton.model import Stored
 from gitbaton.render import kept_names, title_of
+from gitbaton.store.meta import read
+from gitbaton.store.provenance import of_run
 from gitbaton.system.files import shipped, write_atomic
 
 # The file of each shell in the package, the variable that names a user's folder, its default, and the path below it.
@@ -221,12 +223,9 @@ def _stored(ctx: Invocation, kinds: set[str], given: list[str]) -> Found:
                 yield "@", _step(rows[0]) if rows else ""
                 yield from ((f"@~{n}", _step(s)) for n, s in enumerate(rows) if n)
                 yield from ((s.checkpoint.label, f"{'> ' * s.foreign}a label") for s in rows if s.checkpoint.label)
-                from gitbaton.store.meta import read
-
                 yield from ((name, "a pin") for name in read(baton.store).names.values())
         if "RUN" in kinds:
             from gitbaton.journal.chain import Journal
-            from gitbaton.store.provenance import of_run
 
             journal = Journal(baton.repo, author=b"", clock=baton.clock)
             yield from ((name, f"{'' if journal.ours.knows(of_run(name)) else '> '}a run") for name in journal.names())

@@ -30,10 +30,10 @@ def command(ctx: Invocation, json: AsJson = False) -> int:
         if json:
             parts = [{"kind": c.kind, "name": c.name or None, "own": c.own, "shared": c.shared} for c in found]
             print_json({"parts": parts, "own": sum(c.own for c in found)})
-            return 0
-        cells = [(amount(c.own), amount(c.shared), f"{NAMES.get(c.kind, c.kind)} {plain(c.name)}".strip()) for c in found]
-        cells += [(amount(sum(c.own for c in found)), "", "in all, without what is shared")]
-        with paged(ctx, baton) as look:
-            columns = (Column(name="OWN", right=True), Column(name="SHARED", right=True), Column())
-            terminal.say_lines(look.table(columns, cells, heading=True))
+        else:
+            cells = [(amount(c.own), amount(c.shared), f"{NAMES.get(c.kind, c.kind)} {plain(c.name)}".strip()) for c in found]
+            cells += [(amount(sum(c.own for c in found)), "", "in all, without what is shared")]
+            with paged(ctx, baton) as look:
+                columns = (Column(name="OWN", right=True), Column(name="SHARED", right=True), Column())
+                terminal.say_lines(look.table(columns, cells, heading=True))
     return 0

@@ -1,10 +1,11 @@
 """``git baton push``, ``fetch`` and ``sync``: the exchange, the question before a first push, words and JSON."""
 
 import os
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Optional, Union
+from typing import Annotated, Optional, Union
 
 from gitbaton import sync, terminal
 from gitbaton.baton import Baton
@@ -30,13 +31,11 @@ from gitbaton.codec import Json, bare, check_track, counted, in_quotes, path_doc
 from gitbaton.errors import MENDS, RecordError, UsageError
 from gitbaton.git.remotes import Connection, Remote, find, names
 from gitbaton.render import first_few, in_shell, line, some
+from gitbaton.scanning import UNFILTERED, Hit, scanner
 from gitbaton.sync.items import Choice, Exposure, Fetched, Gathered, Item, Joined, Joining, Move, Pushing, said
 from gitbaton.sync.push import Manner
 from gitbaton.sync.threads import called
 from gitbaton.threads.names import LATE
-
-if TYPE_CHECKING:
-    from gitbaton.scanning import Hit
 
 Tracks = Annotated[
     Optional[list[str]], Option("--track", metavar="NAME", help="Only this track, as a TRACK after REMOTE; may repeat.")
@@ -66,8 +65,6 @@ def exchange(
 ) -> Iterator[tuple[Remote, Connection, Choice]]:
     """Open the exchange with the remote that the first word means, and the choice of the other words and options; in a dry run
     what comes lands in a folder that is removed. Raises UsageError."""
-    import tempfile
-
     remote = _remote(baton, words[0] if words else None, verb, threads=threads)
     named = [*(words or [])[1:], *(tracks or [])]
     # With threads only sync.named tells what names mean.
@@ -289,7 +286,6 @@ def _push_text(look: Look, move: Move) -> str:
 def _tell_hits(baton: Baton, done: Pushing) -> None:
     """Print the place of each secret, and the hints."""
     from gitbaton.commands.finding import REMOVE, hit_place, placed, removes
-    from gitbaton.scanning import UNFILTERED, scanner
 
     text = scanner(baton).text
     open_hits = [hit for hit in done.hits if hit.kind == UNFILTERED]
@@ -311,10 +307,9 @@ def _tell_hits(baton: Baton, done: Pushing) -> None:
     tell_error(f"nothing is pushed: {counted(len(places), 'secret')} would leave", [said for on, said in hints if on])
 
 
-def _tell_unfiltered(baton: Baton, hits: "Sequence[Hit]") -> None:
+def _tell_unfiltered(baton: Baton, hits: Sequence[Hit]) -> None:
     """Print the unfiltered files, and the hints."""
     from gitbaton.commands.finding import hit_place, unfiltered_hints
-    from gitbaton.scanning import scanner
 
     for hit in hits[:_NAMED]:
         terminal.tell(f"unfiltered: {scanner(baton).text(hit_place(baton, hit))} holds bytes that did not pass its filter")

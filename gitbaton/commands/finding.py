@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from gitbaton.baton import Baton
 from gitbaton.codec import in_quotes, plain
 from gitbaton.commands.thread import fetched, meant, name, store_of
 from gitbaton.errors import BatonError
@@ -20,7 +21,6 @@ from gitbaton.threads.reports import missing
 from gitbaton.values import replace, value
 
 if TYPE_CHECKING:
-    from gitbaton.baton import Baton
     from gitbaton.scanning import Hit, ScanReport
 
 _HELD = {"c": "channel", "w": "writes of task", "x": "writes of task"}

@@ -89,15 +89,12 @@ def command(
         if json:
             print_json({key: clean(baton, item) for key, item in document(made, proof, dry_run=dry_run).items()})
         else:
-            for text in plan_lines(baton, looking(ctx, baton), made, dry_run, verbose):
-                terminal.say(say(text))
+            terminal.say_lines(map(say, plan_lines(baton, looking(ctx, baton), made, dry_run, verbose)))
             if not dry_run:
                 proven = everywhere and not (proof.held or proof.unread)
                 ends = (unknown(made) or [_PROVEN]) if proven else []
-                for text in [*texts(baton, proof.held), *proof.said, *ends, *to_do(baton, made)]:
-                    terminal.say(say(text))
-            for text in proof.unread:
-                terminal.say(f"not looked at: {say(text)}")
+                terminal.say_lines(map(say, [*texts(baton, proof.held), *proof.said, *ends, *to_do(baton, made)]))
+            terminal.say_lines(f"not looked at: {say(text)}" for text in proof.unread)
         warnings = [say(text) for text in warnings]
         if dry_run:
             permit(baton, made, force=force)

@@ -4,6 +4,7 @@ import os
 from typing import Annotated, Optional
 
 from gitbaton import terminal
+from gitbaton.cli import pages
 from gitbaton.cli.columns import screen
 from gitbaton.cli.common import located, through_pager
 from gitbaton.cli.options import Argument, Invocation
@@ -24,8 +25,6 @@ def command(
         git baton help run why
         git baton help sharing   # a guide
     """
-    from gitbaton.cli import pages
-
     words = list(words or ())
     if not words:
         terminal.write(pages.overview())

@@ -5,7 +5,7 @@ import os
 from typing import Annotated, Optional
 
 from gitbaton import terminal
-from gitbaton.cli.common import DryRun, Verbose, answer, askable, opened, print_plan
+from gitbaton.cli.common import DryRun, Verbose, answer, askable, opened, print_plan, warn_all
 from gitbaton.cli.options import Argument, Invocation, Option
 from gitbaton.commands.completion import SHELLS, is_ours, place_of
 from gitbaton.commands.retaining import NO_TERMINAL
@@ -73,8 +73,7 @@ def uninstall(
         if not dry_run:
             apply(plan)
     print_plan([s.text for s in plan.steps], dry_run=dry_run, nothing="nothing of ours is installed", verbose=verbose)
-    for notice in plan.notices:
-        terminal.warn(notice)
+    warn_all(plan.notices)
     if joined:
         terminal.tell("hint: the hooks of coding agents stay: 'git baton agent uninstall --all' takes them back")
     for shell in SHELLS:

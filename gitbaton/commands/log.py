@@ -257,13 +257,18 @@ def _folded(items: Sequence[Stored], pins: Meta) -> list[list[Stored]]:
         trees[c.track] = stored.tree  # after a prune the one before is another than the one that was counted against
         if c.kind == "auto" and not c.label and c.files and not c.files.changed and before == stored.tree:
             idle |= set() if pins.pinned(stored.id) else {stored.id}
-    rows: list[list[Stored]] = []
-    for stored in items:
-        if stored.id in idle and rows and rows[-1][0].id in idle:
-            rows[-1].append(stored)
+    return _joined([[stored] for stored in items], idle)
+
+
+def _joined(rows: Sequence[list[Stored]], ids: set[Oid]) -> list[list[Stored]]:
+    """Make one row of those that follow one another and are of these ids."""
+    found: list[list[Stored]] = []
+    for row in rows:
+        if row[0].id in ids and found and found[-1][0].id in ids:
+            found[-1] += row
         else:
-            rows.append([stored])
-    return rows
+            found.append(row)
+    return found
 
 
 def _with_restores(baton: Baton, rows: list[list[Stored]], *, everything: bool, below: bool, fold: bool) -> list[list[Stored]]:
@@ -283,13 +288,7 @@ def _with_restores(baton: Baton, rows: list[list[Stored]], *, everything: bool, 
         if not stored.foreign and (everything or c.track == newest.track) and not (below and c.created > newest.created):
             found.append([stored])
     steps = {row[0].id for row in found[len(rows) :] if fold and (done := row[0].checkpoint.restore) and done.op != "restore"}
-    folded: list[list[Stored]] = []
-    for row in sorted(found, key=lambda row: row[0].checkpoint.created, reverse=True):
-        if row[0].id in steps and folded and folded[-1][0].id in steps:
-            folded[-1] += row
-        else:
-            folded.append(row)
-    return folded
+    return _joined(sorted(found, key=lambda row: row[0].checkpoint.created, reverse=True), steps)
 
 
 def _lines(

@@ -235,8 +235,7 @@ class Pane(ScrollView, can_focus=False):
 
     def to_part(self, by: int) -> None:
         """The next part, or the one before."""
-        places = [self.starts[at] for at in self.view.parts]
-        here = self.scroll_offset.y
+        places, here = [self.starts[at] for at in self.view.parts], self.scroll_offset.y
         found = [y for y in places if y > here] if by > 0 else [y for y in reversed(places) if y < here]
         self.scroll_to(y=found[0] if found else here, animate=False)
 
@@ -506,8 +505,7 @@ class Picker(App[int]):
         except BatonError as error:
             self.complain(error)
             return
-        mine = self.tip.checkpoint.track
-        self.tracks = [self.tip, *(s for s in found.items if s.checkpoint.track != mine)]
+        self.tracks = [self.tip, *(s for s in found.items if s.checkpoint.track != self.tip.checkpoint.track)]
         self._draw_frame()
 
     @work(exclusive=True, group="list")
@@ -519,14 +517,7 @@ class Picker(App[int]):
                 track, after, number = self.tip.checkpoint.track, self.after, len(self.rows) + 1
                 some = count if self.most is None else min(count, self.most - len(self.rows))
 
-                def page(
-                    track: str = track, after: Oid = after, some: int = some, number: int = number
-                ) -> rewinding.RewindPage:
-                    found = rewinding.page(self.baton, track, after, some, number)
-                    self.views.names |= self.look.ids(row.stored.id for row in found.rows)
-                    return found
-
-                found = await self._asked(page)
+                found = await self._asked(partial(self._page, track, after, some, number))
                 if not self.rows:
                     self.going = await self._asked(partial(rewinding.going, self.baton, track))
                     self._add_open()
@@ -544,6 +535,12 @@ class Picker(App[int]):
             self.reading = False
         if not self.rows:
             self.details.show(PickerView([ViewLine("no checkpoint of this track can be read")]))
+
+    def _page(self, track: str, after: Oid, count: int, number: int) -> rewinding.RewindPage:
+        """Read some checkpoints of a track, and the ids by which the list shows them."""
+        found = rewinding.page(self.baton, track, after, count, number)
+        self.views.names |= self.look.ids(row.stored.id for row in found.rows)
+        return found
 
     def _full(self) -> bool:
         """Whether as many rows are listed as may be at once."""
@@ -615,9 +612,8 @@ class Picker(App[int]):
         self.op, self.meant, self.shown, self.offers = None, self.order, None, Offers(())
 
     def _refresh_details(self) -> None:
-        row = self.selected
-        if row is not None:
-            self._read(row, self.pane)
+        if self.selected is not None:
+            self._read(self.selected, self.pane)
 
     @work(exclusive=True, group="details")
     async def _read(self, row: RewindRow | UnderWay, pane: str) -> None:
@@ -785,8 +781,7 @@ class Picker(App[int]):
     def action_pin(self) -> None:
         """Pin the checkpoint, or take that back."""
         if self._taken() and (row := self.chosen) is not None:
-            stored = row.stored
-            self._do(lambda: self.deeds.pin(stored))
+            self._do(partial(self.deeds.pin, row.stored))
 
     def _taken(self) -> bool:
         """Whether a checkpoint is selected; of the open turn it is said that there is none."""
@@ -859,12 +854,11 @@ class Picker(App[int]):
             self._end_question()
             return
         self.query_one("#said").display = True
-        row = self.chosen
         if self.question == "label":
-            self._do(lambda: self.deeds.label(text), anew=True)
-        elif row is not None:
-            deed, stored = self.deeds.branch if self.question == "branch" else self.deeds.worktree, row.stored
-            self._do(lambda: deed(stored, text))
+            self._do(partial(self.deeds.label, text), anew=True)
+        elif self.chosen is not None:
+            deed = self.deeds.branch if self.question == "branch" else self.deeds.worktree
+            self._do(partial(deed, self.chosen.stored, text))
 
     def _end_question(self) -> None:
         self.question = ""

@@ -82,8 +82,7 @@ class Views:
         files = f" {files:>{18 - len(tests)}} " if wide else " "
         parts += [(f" {look.age(c.created):>4} ", ""), (tests if wide else tests[:1], slot), (files, "")]
         parts += [*look.mark(stored), *([(f"[{cut(line(c.label), room // 3)}] ", "manual")] if c.label else [])]
-        used = sum(width(text) for text, _ in parts)
-        return (*parts, (cut(step, max(room - used, 1)), ""))
+        return _filled(parts, step, room)
 
     def open_row(self, one: UnderWay, room: int) -> Cell:
         """The open turn in a line of the list, in the columns of the others, without an id."""
@@ -93,8 +92,7 @@ class Views:
         files = f" {counted(len(one.paths), 'file'):>{18 - len(tests)}} " if wide else " "
         parts = [(f"{blank} . {look.age(one.span.since) if one.span.since else '':>4} ", "")]
         parts += [(tests if wide else tests[:1], slot), (files, "")]
-        used = sum(width(text) for text, _ in parts)
-        return (*parts, (cut(turn_step(one), max(room - used, 1)), ""))
+        return _filled(parts, turn_step(one), room)
 
     def open_words(self, one: UnderWay) -> PickerView:
         """Return the prompt of the open turn, its agent, and the paths changed since the newest checkpoint."""
@@ -156,17 +154,15 @@ class Views:
     def diff(self, row: RewindRow, *, now: bool, whole: bool) -> PickerView:
         """Return the changes since a checkpoint, or in it, against the one before; file by file, its beginning where it is
         long."""
-        if now:
-            patch, warnings = rewinding.since(self.baton, row.stored)
-            said = "since it, until now"
-        else:
-            patch, warnings, said = rewinding.within(self.baton, row.stored), [], "in it, against the checkpoint before"
-        return self._by_file(patch, warnings, said, whole=whole)
+        if not now:
+            patch = rewinding.within(self.baton, row.stored)
+            return self._by_file(patch, [], "in it, against the checkpoint before", whole=whole)
+        return self._by_file(*rewinding.since(self.baton, row.stored), "since it, until now", whole=whole)
 
     def open_diff(self, one: UnderWay, *, whole: bool) -> PickerView:
         """Return the changes of the open turn since the newest checkpoint, file by file."""
-        patch, warnings = rewinding.since(self.baton, self.baton.tip(one.track))
-        return self._by_file(patch, warnings, "since the newest checkpoint, until now", whole=whole)
+        changes = rewinding.since(self.baton, self.baton.tip(one.track))
+        return self._by_file(*changes, "since the newest checkpoint, until now", whole=whole)
 
     def _by_file(self, patch: bytes, warnings: Sequence[str], said: str, *, whole: bool) -> PickerView:
         files, lines, parts, more = list(_files(patch)), [ViewLine(text, "stale") for text in warnings], [], 0
@@ -210,6 +206,11 @@ class Views:
         lines = [row._replace(text=_short(row.text.expandtabs(4), whole=whole)) for row in shown]
         parts = [at for at, row in enumerate(shown) if row.slot]
         return PickerView(lines, f"{counted(len(found), 'message')}, up to it", parts, len(rows) - 1 - len(shown), last=True)
+
+
+def _filled(parts: Sequence[tuple[str, str]], words: str, room: int) -> Cell:
+    """Return a line of the list: its cells, and as much of the words as has room behind them."""
+    return (*parts, (cut(words, max(room - sum(width(text) for text, _ in parts), 1)), ""))
 
 
 def _short(text: str, *, whole: bool) -> str:

@@ -110,8 +110,8 @@ def command(
             print_json({key: clean(baton, item) for key, item in _document(made, dry_run=dry_run).items()})
         else:
             with paged(ctx, baton) as look:
-                for text in _planned(baton, look, made, verbose) if dry_run else _done(made):
-                    terminal.say(baton.redactor.text(text))
+                texts = _planned(baton, look, made, verbose) if dry_run else _done(made)
+                terminal.say_lines(map(baton.redactor.text, texts))
     return 0 if say_broken(made.broken) else 1
 
 

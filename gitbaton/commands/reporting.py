@@ -1,5 +1,6 @@
 """Progress of a run: events as lines on standard error, a status line on a terminal, or JSON lines."""
 
+import json
 import os
 import sys
 import threading
@@ -312,8 +313,6 @@ class JsonLines:
         """Nothing is left to do."""
 
     def _print(self, fields: dict[str, Json]) -> None:
-        import json
-
         with self._lock:
             terminal.say(json.dumps({"v": 1, "run": self.run, **fields}))
             sys.stdout.flush()

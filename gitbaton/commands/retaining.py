@@ -75,8 +75,7 @@ def laid_out(ctx: Invocation, baton: Baton, texts: "Callable[[Look], Iterable[st
             terminal.tell(baton.redactor.text(text))
         return
     with paged(ctx, baton) as look:
-        for text in texts(look):
-            terminal.say(baton.redactor.text(text))
+        terminal.say_lines(map(baton.redactor.text, texts(look)))
 
 
 def consented(

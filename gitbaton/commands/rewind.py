@@ -253,19 +253,16 @@ class RewindDialog:
 
     def _meant(self, answer: str) -> Optional[Stored]:
         """A number of the list, else any name of a checkpoint; it is introduced. None is the open turn. Raises BatonError."""
-        many = len(self.listed)
         if answer == "0" and self.going is not None:
-            terminal.say("")
-            terminal.say(turn_step(self.going))
-            terminal.say(f"changed so far: {counted(len(self.going.paths), 'file')}")
+            terminal.say_lines(["", turn_step(self.going), f"changed so far: {counted(len(self.going.paths), 'file')}"])
             return None
         number = int(answer) if answer.isascii() and answer.isdecimal() and len(answer) < 10 else 0
-        row = self.listed[number - 1] if 0 < number <= many else None
+        row = self.listed[number - 1] if 0 < number <= len(self.listed) else None
         try:
             target = self.baton.resolve(row.stored.id if row else answer)
         except NotFoundError as error:
-            hint = f"a number from {0 if self.going else 1} to {many}, or what 'git baton show' takes"
-            raise NotFoundError(error.message, hint if many else "see 'git baton log --all'") from None
+            hint = f"a number from {0 if self.going else 1} to {len(self.listed)}, or what 'git baton show' takes"
+            raise NotFoundError(error.message, hint if self.listed else "see 'git baton log --all'") from None
         self._introduce(target, row.changes if row else None)
         return target
 
@@ -293,8 +290,7 @@ class RewindDialog:
                 outcome = rewinding.carry_out(self.baton, back if choice == "t" else order, plan)
             done = outcome.restored
             if done is not None:
-                said = (*outcome.said, *done.warnings)
-                show_plan(done.plan, done.safety, said, dry_run=False, json=False)
+                show_plan(done.plan, done.safety, (*outcome.said, *done.warnings), dry_run=False, json=False)
                 if choice == "b" and talk is not None and target is not None:
                     write_back(talk, target, dry_run=False)
                 return 0 if done.plan.complete else 1
@@ -324,11 +320,10 @@ class RewindDialog:
             terminal.say(f"{quote}then: {line(title_of(c))}")
         if changes is not None:
             terminal.say(f"changed in it: {counted(changes.files, 'file')} +{changes.added} -{changes.removed}")
-        newer = rewinding.newer(self.baton, target)
-        if newer:
+        if newer := rewinding.newer(self.baton, target):
             terminal.say(f"newer: {counted(newer, 'checkpoint')} of the track, which stay")
-        for text in sentences(Surveyor(self.baton.store, self.baton.settings.short).live(target)):
-            terminal.say(f"since: {text}")
+        live = Surveyor(self.baton.store, self.baton.settings.short).live(target)
+        terminal.say_lines(f"since: {text}" for text in sentences(live))
 
     def _conversation(self, target: Stored) -> "Optional[conversations.ConversationPlan]":
         """Print what becomes of the conversation; return the plan to write it back, None where it cannot be."""
@@ -387,8 +382,7 @@ class RewindDialog:
     def _sure(self, conflicts: list[PathAction], *, over: bool) -> str:
         """Ask whether to go on where another's work is touched or left in the way; every path of it is named. ``over``: it may
         be overwritten."""
-        for step in conflicts:
-            terminal.say(f"in conflict: {quoted(step.path)} ({plain(step.reason)})")
+        terminal.say_lines(f"in conflict: {quoted(step.path)} ({plain(step.reason)})" for step in conflicts)
         many = len(conflicts)
         if many:
             question = f"{many} conflict{' is' if many == 1 else 's are'} left alone, all else comes back"

@@ -56,9 +56,9 @@ def list_runs(ctx: Invocation, json: AsJson = False) -> int:
                 for row in rows
             ]
             print_json({"runs": found})
-            return 0
-        with paged(ctx, baton) as look:
-            terminal.say_lines(look.table(RUNS, [_cells(look, row, current=row.run == last) for row in rows]))
+        else:
+            with paged(ctx, baton) as look:
+                terminal.say_lines(look.table(RUNS, [_cells(look, row, current=row.run == last) for row in rows]))
     return 0
 
 
@@ -101,11 +101,11 @@ def verify_run(
         report = verify(journal, run)
         if json:
             print_json({"run": run, **picked(report, "records", "keys", "unproved", "problems")})
-            return 1 if report.problems else 0
-        terminal.say_lines(map(plain, report.problems))
-        keys = f"{counted(report.keys, 'key')} made again{f', {report.unproved} could not be' if report.unproved else ''}"
-        found = counted(len(report.problems), "problem") if report.problems else "whole"
-        terminal.say(f"run '{run}': {counted(report.records, 'record')}, {keys}: {found}")
+        else:
+            keys = f"{counted(report.keys, 'key')} made again{f', {report.unproved} could not be' if report.unproved else ''}"
+            found = counted(len(report.problems), "problem") if report.problems else "whole"
+            said = f"run '{run}': {counted(report.records, 'record')}, {keys}: {found}"
+            terminal.say_lines([*map(plain, report.problems), said])
         return 1 if report.problems else 0
 
 

@@ -71,12 +71,10 @@ def _foretell(made: Repair, *, json: bool) -> int:
         seeds = [{"step": name, **picked(cause, "kind", "path")} for name, cause in made.seeds]
         region = [forecast_document(item) for item in made.forecasts]
         print_json({"run": made.run, "seeds": seeds, "region": region, **picked(made, "writes")})
-        return 0
-    for name, cause in made.seeds:
-        terminal.say(f"begins at {plain(name)}: {because(cause)}")
-    say_forecasts(made.forecasts)
-    for glob in made.writes:
-        terminal.say(f"may change {plain(glob)}")
-    if not made.seeds:
-        terminal.say("nothing is to be repaired")
+    else:
+        terminal.say_lines(f"begins at {plain(name)}: {because(cause)}" for name, cause in made.seeds)
+        say_forecasts(made.forecasts)
+        terminal.say_lines(f"may change {plain(glob)}" for glob in made.writes)
+        if not made.seeds:
+            terminal.say("nothing is to be repaired")
     return 0

@@ -191,8 +191,9 @@ def why(
                 {"kind": c.kind, "path": path, "old": c.old, "new": c.new} for c, path in zip(differences, paths, strict=True)
             ]
             print_json({"run": name, **({"foreign": True} if foreign else {}), **forecast_document(item), "differences": rows})
-            return 0
-        terminal.say_lines([f"{plain(step)}: {would(item)}", *(difference(c, at.baton.settings.short) for c in differences)])
+        else:
+            told = (difference(c, at.baton.settings.short) for c in differences)
+            terminal.say_lines([f"{plain(step)}: {would(item)}", *told])
     return 0
 
 

@@ -149,10 +149,8 @@ def _print(ctx: Invocation, baton: Baton, stored: Stored, name: str, path: str) 
     with through_pager(ctx, baton.repo.pager):
         if isinstance(found, bytes):
             terminal.write(found.decode("utf-8", "surrogateescape"))  # the same bytes come out again
-            return 0
-        terminal.say(f"tree {plain(name)}\n")
-        for row in found:
-            terminal.say(quoted(row))
+        else:
+            terminal.say_lines([f"tree {plain(name)}\n", *map(quoted, found)])
     return 0
 
 

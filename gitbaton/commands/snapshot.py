@@ -15,6 +15,7 @@ from gitbaton.codec import EXTRA_KEY, Json, document, in_quotes
 from gitbaton.errors import UsageError
 from gitbaton.model import IGNORED, VALIDATIONS, Checkpoint, Decision, Skipped
 from gitbaton.render import in_shell, kept_here, kept_names, line, porcelain, redacted_document, skipped_lines, stored_document
+from gitbaton.store import state
 
 Text = Optional[str]
 Texts = Optional[list[str]]
@@ -198,7 +199,6 @@ def _say_new(baton: Baton, track: str, *, named: bool) -> None:
     """Warn that a track is new, where another one may have been meant: one of nearly that name, or, where none was named, the
     newest that was fetched."""
     from gitbaton.names import near
-    from gitbaton.store import state
 
     known = state.read_newest(baton.repo)
     many = known is not None and known.count > state.SHOWN  # then the newest

@@ -15,6 +15,7 @@ from gitbaton.cli.options import Invocation
 from gitbaton.codec import Json, in_quotes, plain
 from gitbaton.commands.reporting import EventLines, JsonLines, because, cause_document
 from gitbaton.errors import BatonError, NotFoundError, UsageError
+from gitbaton.git.maintenance import tend
 from gitbaton.journal.chain import Journal, chosen, remembered
 from gitbaton.journal.values import Plan, Step, check_run
 from gitbaton.render import in_shell, line, path_in_quotes
@@ -170,8 +171,6 @@ def finish(at: Desk, code: int) -> int:
 
 def ended(at: Desk, outcome: Outcome) -> int:
     """Print the results of a run, as far as they are not printed yet; return its exit code."""
-    from gitbaton.git.maintenance import tend
-
     tend(at.baton.repo)
     states: dict[str, str] = {done.step.name: done.state for done in outcome.states}
     states |= dict.fromkeys(outcome.left, "pending")
@@ -195,8 +194,7 @@ def ended(at: Desk, outcome: Outcome) -> int:
 
 def say_forecasts(found: Sequence[Forecast]) -> None:
     """Print the forecast of each step, one line each."""
-    for item in found:
-        terminal.say(f"{plain(item.step.name)}: {would(item)}")
+    terminal.say_lines(f"{plain(item.step.name)}: {would(item)}" for item in found)
 
 
 def would(item: Forecast) -> str:

@@ -186,8 +186,8 @@ def _delete(ctx: Invocation, baton: Baton, name: str, *, force: bool, yes: bool,
             many = counted(len(made.items), "checkpoint")
             gone = f"track {in_quotes(made.track)} is gone with {many}; other clones drop it when they sync"
             back = f"hint: 'git baton tracks restore {in_shell(made.track)}' brings it back while git has it"
-            for text in plan_lines(looking(ctx, baton), made) if dry_run else (gone, FREED):
-                terminal.say(baton.redactor.text(text))
+            texts = plan_lines(looking(ctx, baton), made) if dry_run else (gone, FREED)
+            terminal.say_lines(map(baton.redactor.text, texts))
             if not dry_run and made.here:
                 terminal.tell(baton.redactor.text(back))
         if dry_run:

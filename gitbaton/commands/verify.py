@@ -54,8 +54,8 @@ def command(
         strange = {"foreign": True} if stored.foreign_words else {}
         print_json({"track": stored.checkpoint.track, "id": stored.id, **strange, "live": live_document(live), "facts": facts})
         return code
-    for text in (f"{word.word}: {plain(word.sentence)}" for word in live.drift.words):
-        terminal.say("\n".join(broken(text, screen()[0])))
+    for word in live.drift.words:
+        terminal.say_lines(broken(f"{word.word}: {plain(word.sentence)}", screen()[0]))
     warn_all(uncompared(live))
     if code:
         away = ", ".join(word.word for word in live.drift.away)

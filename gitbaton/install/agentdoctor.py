@@ -61,8 +61,7 @@ def _path(env: Mapping[str, str]) -> DoctorFinding:
     try:
         said = begin(["sh", "-c", _FIND], env, SECONDS).finish()
     except BatonError as error:
-        late = isinstance(error, GitTimeoutError)
-        text = "'sh' did not end in its time and was stopped" if late else error.message
+        text = "'sh' did not end in its time and was stopped" if isinstance(error, GitTimeoutError) else error.message
         return DoctorFinding(name="path", ok=False, text=text, mend=mend)
     where, *runs = (os.fsdecode(said.out) if said.code == 0 else "\n").splitlines()
     if not where:
@@ -209,11 +208,6 @@ def trusts(of: Question) -> list[Trust]:
     """Our hooks as Codex sees them. Raises BatonError when it does not say."""
     with _server(of) as peer:
         return _ours(peer, of)
-
-
-def offer_trust(of: Question) -> str:
-    """Say what ``give_trust`` would do, for a dry run."""
-    return f"would let codex trust our {len(of.wanted)} hooks, through its app server"
 
 
 def give_trust(of: Question) -> str:

@@ -291,8 +291,7 @@ def _foreign(draft: HooksDraft) -> None:
     if missing:
         folder = hooks_folder(draft.repo)
         draft.notices.append(f"the hooks in '{folder}' belong to another tool, and nothing is written there")
-    for event in missing:
-        draft.notices.append(_advice(draft.repo, shared_hook(draft.repo, event), event))
+    draft.notices += [_advice(draft.repo, shared_hook(draft.repo, event), event) for event in missing]
 
 
 def plan_uninstall(baton: Baton, *, purge: bool = False) -> InstallPlan:

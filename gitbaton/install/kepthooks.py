@@ -53,8 +53,7 @@ class HooksDraft(Draft):
 
     def kept(self, event: str) -> str | None:
         """Return the path of the hook that ours is called instead of, by its name of now or of formerly."""
-        places = (os.path.join(self.folder, event), self.former(event))
-        return next((path for path in places if os.path.lexists(path)), None)
+        return next(filter(os.path.lexists, (os.path.join(self.folder, event), self.former(event))), None)
 
     def is_known(self, path: str, *names: str) -> bool:
         """Whether a hook has the bytes that we gave it, by this or these names."""
@@ -94,8 +93,7 @@ def bound(draft: HooksDraft, source: str) -> str:
     """Why a hook cannot be called from the folder; empty if it can."""
     if os.path.islink(source):
         text = os.readlink(source).removeprefix("./")
-        up = text.startswith(("../", "/"))
-        there = os.path.join(draft.folder, text) if up else os.path.join(draft.top, text)
+        there = os.path.join(draft.folder if text.startswith(("../", "/")) else draft.top, text)
         if os.path.realpath(source) != os.path.realpath(there):
             return "it is a link that would lead elsewhere"
     data = read(source, _HEAD) or b""

@@ -196,8 +196,7 @@ def _one(document: Document, client: Client, event: str, wanted: dict[str, Any])
     """Let the event hold our entry once: in the place of one of ours, with its lines alone renewed, or at the end."""
     entry = _handlers(wanted)[0]
     written = {key: entry[key] for key in (TYPE, *KEYS) if key in entry}  # the rest may be set otherwise by the user
-    depth = 5 if HOOKS in wanted else 3
-    there = [one for one in _ours(document, client, event) if len(one[0]) == depth]
+    there = [one for one in _ours(document, client, event) if len(one[0]) == (5 if HOOKS in wanted else 3)]
     if not there:
         _drop(document, client, event)
         document.append((HOOKS, event), wanted)
@@ -667,5 +666,4 @@ def doubled(rows: Iterable[Row]) -> list[str]:
 
 def program(client: Client, env: Mapping[str, str]) -> str | None:
     """Return the path of a program of the client on PATH."""
-    found = (shutil.which(name, path=env.get("PATH")) for name in client.programs)
-    return next((path for path in found if path), None)
+    return next(filter(None, (shutil.which(name, path=env.get("PATH")) for name in client.programs)), None)

@@ -28,8 +28,10 @@ from gitbaton.model import KEPT, Checkpoint, FileState, Oid, Stored
 from gitbaton.render import first_few, path_in_quotes, some
 from gitbaton.store.chain import beside
 from gitbaton.values import replace, value
+from gitbaton.worktree.heldbytes import HeldOid, exact_bytes
+from gitbaton.worktree.index import IndexFacts, PrivateIndex
 from gitbaton.worktree.modes import NOTHING, confine, recorded
-from gitbaton.worktree.rawbytes import read_raw
+from gitbaton.worktree.rawbytes import read_kept, read_raw
 
 BRANCHES = "refs/heads/"
 
@@ -203,7 +205,6 @@ def plan_worktree(baton: Baton, stored: Stored, directory: str) -> WorktreePlan:
     """Return the linked work tree that a checkpoint would get. Raises BatonError: one without files, a directory that is in
     use."""
     from gitbaton.restore.bytes import absent
-    from gitbaton.worktree.rawbytes import read_kept
 
     if not directory:
         raise UsageError("the directory's name is empty")
@@ -260,11 +261,8 @@ def _fill(baton: Baton, repo: Repo, plan: WorktreePlan) -> None:
     from gitbaton.restore.bytes import absent
     from gitbaton.worktree.capture import private_folder
     from gitbaton.worktree.checkout import changed_tree, check_out, entry_at
-    from gitbaton.worktree.heldbytes import HeldOid, exact_bytes
-    from gitbaton.worktree.index import IndexFacts, PrivateIndex
     from gitbaton.worktree.locks import MARK
     from gitbaton.worktree.place import make_file
-    from gitbaton.worktree.rawbytes import read_kept
     from gitbaton.worktree.staged import IndexLock, Restaging, Scope, read_staged
 
     store = baton.store

@@ -7,6 +7,7 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from html import escape
+from itertools import groupby
 
 from gitbaton.baton import Baton
 from gitbaton.codec import counted, first_line, plain, timestamp
@@ -181,13 +182,9 @@ def _commits(
 
 
 def _by_day(rows: Sequence[tuple[datetime, str]]) -> Iterator[str]:
-    before = None
-    for created, row in rows:
-        day = created.astimezone().date()
-        if day != before:
-            yield f'<li class="day"><h2>{day:%A, %Y-%m-%d}</h2></li>'
-        before = day
-        yield row
+    for day, group in groupby(rows, key=lambda row: row[0].astimezone().date()):
+        yield f'<li class="day"><h2>{day:%A, %Y-%m-%d}</h2></li>'
+        yield from (row for _, row in group)
 
 
 def _whole(name: str, now: datetime, lanes: Mapping[str, int], rows: Sequence[str], count: int) -> str:
