@@ -160,7 +160,8 @@ class Placer:
                 raise StaleError(f"{in_quotes(d.path)} changed meanwhile; nothing is changed", paths=(d.path,))
 
     def _refuse_unwritable(self) -> None:
-        """Make the folders of ours. Raises PathError that names all paths with directories in which nothing can be written."""
+        """Make the folders of ours. Raises PathError that names all paths with directories in which nothing can be written,
+        GitError where there is no room."""
         folders: dict[str, bool] = {}
         denied = []
         for d in self.changing:
@@ -168,7 +169,13 @@ class Placer:
             while folder not in folders and not os.path.isdir(folder):
                 folder = os.path.dirname(folder)
             if folder not in folders:
-                folders[folder] = os.access(folder, os.W_OK | os.X_OK) and self.stages.make(d.path)
+                folders[folder] = os.access(folder, os.W_OK | os.X_OK)
+                try:
+                    if folders[folder]:
+                        self.stages.make(d.path)
+                except OSError as error:
+                    refused(d.path, error)
+                    folders[folder] = False
             if not folders[folder]:
                 denied.append(d.path)
         if denied:
@@ -268,6 +275,8 @@ class Placer:
 
     def _make_room(self, path: str) -> None:
         """Remove a directory that holds nothing but directories."""
+        if self.stages.below(path):  # what is mounted there stays
+            raise refused(path, OSError(errno.EBUSY, os.strerror(errno.EBUSY)))
         for place, _, _ in os.walk(os.path.join(self.root, path), topdown=False):
             try:
                 os.rmdir(place)
@@ -309,16 +318,15 @@ class Stages:
             self._found[above] = self.folder if where == self._home else os.path.join(top, self._name)
         return self._found[above]
 
-    def make(self, path: str) -> bool:
-        """Make it; whether it is there."""
+    def make(self, path: str) -> None:
+        """Make the folder of ours for a path. Raises OSError."""
         stage = self.of(path)
         for place in (stage, os.path.join(stage, _ASIDE)):
-            with suppress(OSError):
+            with suppress(FileExistsError):
                 os.mkdir(place, 0o700)
         if stage != self.folder:  # neither git nor a capture is to take it for the user's
-            with suppress(OSError), open(os.path.join(stage, ".gitignore"), "w", encoding="ascii") as file:
+            with open(os.path.join(stage, ".gitignore"), "w", encoding="ascii") as file:
                 file.write("*\n")
-        return os.path.isdir(place)
 
     def new(self, path: str) -> str:
         """Return where the new file of a path is."""
@@ -338,6 +346,10 @@ class Stages:
             os.makedirs(os.path.dirname(place), exist_ok=True)
             shutil.move(os.path.join(self.folder, _NEW, path), place)
         return place
+
+    def below(self, path: str) -> bool:
+        """Whether a folder of ours is at or below a path."""
+        return any(stage.startswith(f"{self.root}/{path}/") for stage in self._found.values())
 
     def remove(self) -> None:
         """Remove what is elsewhere than below ``folder``. Never raises."""

@@ -172,6 +172,38 @@ def test_a_mount_in_which_nothing_can_be_written_is_left_alone(mounted: Sandbox)
     }
 
 
+def test_without_room_for_what_waits_nothing_is_changed_and_the_room_is_named(repo: Sandbox) -> None:
+    """A disk that is full is no file's fault: the others of a restore would be no sooner done."""
+    with mount(repo.path / "m", "-t", "tmpfs", "-o", "nr_inodes=12", "tmpfs"):
+        repo.write("one", "then\n")
+        repo.write("m/two", "then\n")
+        snap(repo)
+        repo.write("one", "now\n")
+        repo.write("m/two", "now\n")
+        repo.write(".git/info/exclude", "full*\n")
+        with pytest.raises(OSError, match="No space left"):
+            for n in range(12):
+                repo.write(f"m/full{n}", "")
+        now = dict(files_of(repo.path))
+        done = repo.baton("restore")
+        assert done.code == 128 and "No space left on device" in done.err
+        assert files_of(repo.path) == now and left(repo) == []
+
+
+def test_where_something_is_mounted_no_file_comes_and_the_others_do(repo: Sandbox) -> None:
+    repo.write("m", "then\n")
+    repo.write("one", "then\n")
+    snap(repo)
+    repo.write("one", "now\n")
+    (repo.path / "m").unlink()
+    with mount(repo.path / "m", "-t", "tmpfs", "tmpfs"):
+        repo.write("m/d/two", "now\n")
+        done = repo.baton("restore", "--exact")
+        assert done.code == 1 and "refuse m (unwritable)" in done.out
+        assert (repo.path / "m/d/two").read_text() == "now\n" and (repo.path / "one").read_text() == "then\n"
+        assert left(repo) == []
+
+
 @pytest.mark.parametrize("box", ["apart", "mounted"])
 @pytest.mark.parametrize("killed", [False, True])
 def test_only_the_folder_of_a_file_need_be_writable(box: str, killed: bool, request: pytest.FixtureRequest) -> None:
