@@ -121,7 +121,7 @@ def plan_lines(baton: Baton, look: Look, made: Forgetting, dry_run: bool, verbos
         yield f"track {in_quotes(track)} {has} no checkpoint left and is gone"
     for stored in (stored for part in made.safety for stored in part.remove):
         paths = made.lost[stored.id]
-        lost = f"; nothing else {'holds' if dry_run else 'held'} {some(len(paths), first_few(paths))}" if paths else ""
+        lost = f"; nothing else {'holds' if dry_run else 'held'} {some(len(paths), first_few([*paths]))}" if paths else ""
         yield f"safety checkpoint {look.id(stored.id)} {went} whole, and undo and redo end there{lost}"
     for count, noun in ((len(made.conversations), "transcript"), (len(made.fetched), "fetched ref")):
         if count:

@@ -13,7 +13,7 @@ from gitbaton.baton import Baton
 from gitbaton.codec import canonical, decode, decode_track, document, in_quotes, message, parse, plain
 from gitbaton.errors import MENDS, AmbiguousNameError, NoAnswerError, NotFoundError, RecordError, RefConflictError, UsageError
 from gitbaton.git import objectlists, questions
-from gitbaton.git.objects import RefChange, author_at, commit_data, new_object, object_id
+from gitbaton.git.objects import RefChange, author_at, commit_data, new_object, object_id, parse_tree
 from gitbaton.git.publish import publish
 from gitbaton.model import Checkpoint, Oid, Stored
 from gitbaton.render import first_few, in_shell, some
@@ -21,7 +21,7 @@ from gitbaton.retention.inventory import CheckpointChain, Conversation, Inventor
 from gitbaton.retention.removing import Trimmed, draft_removal, locked_removal, moved, rebuilt, retry_under_lock, survey
 from gitbaton.scanning.objects import BlobSearch, captured_trees
 from gitbaton.store import CHAINS, NOTES, SAFETY, TIPS, Store, chain_ref, tip_ref
-from gitbaton.store.chain import root_objects
+from gitbaton.store.chain import beside, root_objects
 from gitbaton.store.join import Link, links, plan_notes
 from gitbaton.store.provenance import STATES
 from gitbaton.store.read import NONE, own_refs, user_tips
@@ -43,7 +43,8 @@ class Forgetting:
     those of them that some chain here or fetched still holds; ``along``: automatic ones that carry their words. ``stay``:
     what each track that loses any keeps. The rest only with ``everywhere``: ``before``: those of both that were removed
     before, as far as git still has their record; ``safety``: the safety chains where the checkpoints that hold a file of
-    theirs keep nothing but their place; ``lost``: the files of each of these that nothing else holds; ``conversations`` and
+    theirs keep nothing but their place; ``lost``: the files of each of these that nothing else holds, each with its blob, empty
+    where 'show' prints it; ``conversations`` and
     ``fetched`` refs that go; ``changed``: the files of each that its HEAD does not have, with their paths; ``brought``:
     those of them that the checkpoint before did not have either; ``alone``: those that nothing else holds which stays.
     ``remotes``: those with such a track, as last fetched. ``pinned``: those of the ids, and of what goes along, that are
@@ -66,7 +67,7 @@ class Forgetting:
     changed: Mapping[Oid, bytes] = MappingProxyType({})
     brought: frozenset[Oid] = frozenset()
     alone: frozenset[Oid] = frozenset()
-    lost: Mapping[Oid, tuple[str, ...]] = MappingProxyType({})
+    lost: Mapping[Oid, Mapping[str, Oid]] = MappingProxyType({})
     cleared: tuple[Stored, ...] = ()
 
     @property
@@ -162,25 +163,41 @@ def _everywhere(
 
 def _safety(
     baton: Baton, found: Inventory, named: Collection[Oid], files: Collection[Oid], kept: Collection[Oid]
-) -> dict[Oid, tuple[str, ...]]:
-    """Return the safety checkpoints that are ``named`` or hold any of some files, each with its paths of which neither
-    ``kept``, nor another safety checkpoint, nor the work tree holds the content. Raises RecordError."""
-    store, search = baton.store, BlobSearch(baton.store.objects, files)
+) -> dict[Oid, dict[str, Oid]]:
+    """Return the safety checkpoints that are ``named`` or hold any of some files, each with its files of which neither
+    ``kept``, nor another safety checkpoint, nor a work tree holds the content: as ``lost``. Raises RecordError."""
+    store, search, users = baton.store, BlobSearch(baton.store.objects, files), user_tips(baton.store)
     items = [stored for chain in found.safety for stored in chain.items]
     going = {s.id: s for s in items if s.id in named or any(search.places(*captured_trees(store, s)))}
     if not going:
         return {}
-    stay = [tree for s in items if s.id not in going for tree in captured_trees(store, s)]
-    states = {s.id: (s.tree, s.checkpoint.files.index.tree if s.checkpoint.files else None) for s in going.values()}
-    own = objectlists.reached(baton.repo, store.present(tree for trees in states.values() for tree in trees))
-    more = objectlists.reached(baton.repo, store.present(stay)).keys() if stay else ()
+
+    def reached(items: Iterable[Stored]) -> Mapping[Oid, bytes]:
+        tips = store.present(oid for s in items for oid in (s.checkpoint.head, *_parts(store, s)))
+        return objectlists.reached(baton.repo, tips, users) if tips else {}
+
+    own, more = reached(going.values()), reached(s for s in items if s.id not in going)
     left = _blobs(baton, {oid: path for oid, path in own.items() if not (oid in kept or oid in files or oid in more)})
-    here = found_in_worktrees(baton, left)
-    left = {oid: path for oid, path in left.items() if path not in here}
-    search, lost = BlobSearch(store.objects, left), {}
-    for oid, trees in states.items():
-        lost[oid] = tuple(map(os.fsdecode, sorted({path for path, _ in search.places(*trees)})))
+    alone = left.keys() - found_in_worktrees(baton, left).keys()
+    search, lost = BlobSearch(store.objects, alone), dict[Oid, dict[str, Oid]]()
+    for s in going.values():
+        rows = [(path, oid, word) for tree, word in _parts(store, s).items() for path, oid in search.places(tree)]
+        past = objectlists.reached(baton.repo, store.present([s.checkpoint.head]), users) if alone else {}
+        rows += [(past[oid], oid, " (committed)") for oid in (past.keys() & alone) - {oid for _, oid, _ in rows}]
+        lost[s.id] = {os.fsdecode(path) + word: oid if word else "" for path, oid, word in sorted(rows)}
     return lost
+
+
+def _parts(store: Store, stored: Stored) -> dict[Oid, str]:
+    """Return the trees of files that a safety checkpoint holds, each with what follows their paths: nothing where 'show' prints
+    such a file."""
+    files, side = stored.checkpoint.files, beside(store, stored)
+    found = store.objects.read(side) if side else None
+    parts = {files.index.tree: " (staged)"} if files else {}
+    for entry in parse_tree(found.data, store.objects.algorithm) if found is not None and found.data is not None else ():
+        word = "" if entry.name in (b"raw", b"held") else " (restored)" if entry.name.startswith(b"after") else " (staged)"
+        parts |= {entry.oid: word} if entry.is_tree else {}
+    return {**parts, stored.tree: ""}
 
 
 def _before(store: Store, found: Inventory, made: Forgetting) -> tuple[Stored, ...]:
@@ -263,17 +280,18 @@ def _kept(baton: Baton, found: Inventory, rest: Iterable[Stored], dropped: Colle
     return {*objectlists.reached(baton.repo, baton.store.present(tips.union(user_tips(baton.store))))}
 
 
-def found_in_worktrees(baton: Baton, files: Mapping[Oid, bytes]) -> dict[bytes, None]:
-    """Return the paths of those of some files that lie at their path in a work tree."""
-    names = {path: oid for oid, path in files.items() if b"\n" not in path}
-    found: dict[bytes, None] = {}
+def found_in_worktrees(baton: Baton, files: Mapping[Oid, bytes]) -> dict[Oid, bytes]:
+    """Return those of some files that lie at their path in a work tree, as git stores them or as they are."""
+    names = {path for path in files.values() if b"\n" not in path}
+    found: dict[Oid, bytes] = {}
     for _, git_dir, root in questions.worktrees(baton.repo) if names else ():
         paths = {os.path.join(os.fsencode(root), path): path for path in names} if root else {}
         here = [path for path in paths if os.path.isfile(path) and not os.path.islink(path)]
         git = baton.repo.git.changed({"GIT_DIR": git_dir, "GIT_WORK_TREE": root or ""}, directory=root or None)
-        result = git.run("hash-object", "--stdin-paths", stdin=b"".join(p + b"\n" for p in here)) if here else None
-        rows = result.out.decode("ascii", "replace").split() if result is not None and result.code == 0 else []
-        found |= {paths[path]: None for path, oid in zip(here, rows, strict=False) if names[paths[path]] == oid}
+        for words in ((), ("--no-filters",)) if here else ():
+            result = git.run("hash-object", *words, "--stdin-paths", stdin=b"".join(path + b"\n" for path in here))
+            rows = result.out.decode("ascii", "replace").split() if result.code == 0 else []
+            found |= {oid: paths[path] for path, oid in zip(here, rows, strict=False) if files.get(oid) == paths[path]}
     return found
 
 
@@ -302,8 +320,9 @@ def permit(baton: Baton, made: Forgetting, *, force: bool) -> None:
     for oid, paths in made.lost.items():
         if paths and oid not in named_too:
             said = f"nothing is forgotten: safety checkpoint '{baton.short(oid)}' would go, and nothing else holds"
-            name = f"{baton.short(oid)}:{paths[0]}"
-            raise NoAnswerError(f"{said} {some(len(paths), first_few(paths))}", f"'git baton show {in_shell(name)}' prints it")
+            name, blob = next(iter(paths.items()))
+            prints = f"cat-file blob {blob}" if blob else f"baton show {in_shell(f'{baton.short(oid)}:{name}')}"
+            raise NoAnswerError(f"{said} {some(len(paths), first_few([*paths]))}", f"'git {prints}' prints it")
 
 
 def forget(
@@ -337,7 +356,9 @@ def _remove(baton: Baton, made: Forgetting, *, held: bool) -> list[str]:
     chains, talks = [chain_ref(track) for track in made.stay], {talk.ref: talk.tip for talk in made.conversations}
     touched = {*chains, *talks, *made.fetched, *(part.chain.ref for part in made.safety), META}
     refs = [*chains, *(tip_ref(track) for track in made.stay), *talks]
-    revision = draft_removal(baton, made.broken, keep=made.stay, drop={**talks, **made.fetched}, forgotten=made.all_ids)
+    revision = draft_removal(
+        baton, made.broken, keep=made.stay, drop={**talks, **made.fetched}, forgotten=made.all_ids | made.lost.keys()
+    )
     with locked_removal(baton, revision, refs, made.safety, held=held) as free:
         if ref := moved(baton, made.seen, touched.__contains__):
             raise RefConflictError(f"nothing is forgotten: {in_quotes(ref)} moved meanwhile", "try again")

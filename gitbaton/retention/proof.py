@@ -278,7 +278,7 @@ def _files(baton: Baton, made: Forgetting, reached: Mapping[Oid, bytes]) -> tupl
     user's own history. Raises RecordError."""
     known = _secrets(baton, made.changed)
     there = found_in_worktrees(baton, {oid: path for oid, path in made.changed.items() if oid in made.alone or oid in known})
-    shown = [plain(path.decode("utf-8", "replace")) for path in there]
+    shown = [plain(path.decode("utf-8", "replace")) for path in dict.fromkeys(there.values())]
     said = [f"{in_quotes(path)} in the work tree still holds it; the next snapshot takes it in again" for path in shown[:_MOST]]
     said += [f"and {len(shown) - _MOST} more in the work tree"] if len(shown) > _MOST else []
     left = {oid: path for oid, path in made.changed.items() if oid in reached}

@@ -68,6 +68,7 @@ def test_t25_forgotten_everywhere_nothing_holds_the_words(spilled: Sandbox) -> N
     (spilled.path / ".git/baton/log").write_text("hook: SECRET-NOTE\n")
     assert len(holding(spilled)) > 10
     told = spilled.ok("forget", "--force", "spilled", "--everywhere", "-n").out
+    gone = [row["id"] for row in spilled.ok("forget", "--force", "spilled", "--everywhere", "-n", "--json").json["safety"]]
     assert (
         told.startswith(f"would forget  {named[:4]}")
         and "  pinned  has SECRET-STEP\n" in told
@@ -80,7 +81,7 @@ def test_t25_forgotten_everywhere_nothing_holds_the_words(spilled: Sandbox) -> N
     spilled.fsck()
     assert [r["step"] for r in spilled.ok("log", "--json", "t").json["checkpoints"]] == ["after", "before"]
     with spilled.open() as baton:
-        assert read_meta(baton.store).forgotten == {named}
+        assert read_meta(baton.store).forgotten == {named, *gone}
     assert spilled.ok("resume").code == 0
     assert spilled.ok("forget", "--yes", named[:12]).code == 0  # once more changes nothing
 
@@ -180,6 +181,74 @@ def test_unsaved_work_beside_a_forgotten_file_goes_only_by_force(repo: Sandbox) 
     assert undone.code == 1 and undone.err.startswith(
         "fatal: the next step to undo cannot be carried out: its files are forgotten\n"
     )
+
+
+ALONE, HERE = "PRECIOUS\r\nPRECIOUS\n", "PRECIOUS\nPRECIOUS\n"
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize(
+    ("where", "said"),
+    [("stage", "g (staged)"), ("index", "g (staged)"), ("tree", "g"), ("raw", "g"), ("commit", "g (committed)")],
+)
+def test_what_a_safety_checkpoint_holds_besides_goes_only_by_force(repo: Sandbox, where: str, said: str) -> None:
+    repo.write("f", "SECRET-FILE\n")
+    repo.ok("snapshot", "--track", "t", "--step", "has SECRET-STEP")
+    named = repo.ok("show", "t", "--json").json["checkpoint"]["id"]
+    (repo.path / "f").unlink()
+    if where == "raw":
+        repo.write(".gitattributes", "g text\n")
+    repo.ok("snapshot", "--track", "t", "--step", "after")
+    repo.write("f", "SECRET-FILE\n")
+    alone = repo.run("git", "hash-object", "-w", "--stdin", stdin=ALONE.encode()).out.strip()
+    if where == "stage":
+        repo.run("git", "update-index", "--index-info", stdin=f"100644 {alone} 2\tg\n".encode())
+    elif where != "raw":
+        repo.write("g", ALONE if where != "tree" else HERE)
+        repo.git("add", "g")
+    if where == "commit":
+        repo.git("commit", "-qm", "with g")
+        repo.git("rm", "-q", "g")
+        repo.git("commit", "-qm", "without g")
+    elif where != "stage":
+        repo.write("g", HERE if where == "index" else ALONE)
+    repo.ok("restore", "t", "--exact", "--index", "--force")
+    if where == "commit":
+        repo.git("reset", "-q", "--hard", "HEAD~2")
+    else:
+        repo.write("g", HERE)
+    refs = repo.git("for-each-ref")
+    refused = repo.baton("forget", "--yes", "--everywhere", named)
+    assert refused.code == 1 and repo.git("for-each-ref") == refs and f"nothing else holds '{said}'\n" in refused.err
+    assert f"; nothing else holds '{said}'\n" in repo.baton("forget", "--everywhere", "-n", named).out
+    (hint,) = re.findall("^hint: '(git .*)' prints it$", refused.err, re.MULTILINE)
+    assert repo.run("sh", "-c", hint).out == ALONE
+    assert repo.ok("forget", "--yes", "--everywhere", "--force", named).code == 0
+    repo.fsck()
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_a_mend_brings_no_forgotten_safety_checkpoint_back(repo: Sandbox, place: int) -> None:
+    repo.write("f", "SECRET-FILE\n")
+    repo.ok("snapshot", "--track", "t", "--step", "has SECRET-STEP")
+    named = repo.ok("show", "t", "--json").json["checkpoint"]["id"]
+    (repo.path / "f").unlink()
+    repo.ok("snapshot", "--track", "t", "--step", "after")
+    repo.write("f", "SECRET-FILE\n")
+    for _ in range(2):
+        repo.ok("restore", "t", "--exact", "--force")
+        repo.write("g", "later\n")
+    repo.ok("forget", "--yes", "--everywhere", "--force", named)
+    chain = repo.git("rev-list", "--first-parent", "refs/baton/safety/main-worktree").split()
+    if place < 2:
+        repo.loose(chain[place]).unlink()
+    else:
+        (repo.path / ".git/refs/baton/safety/main-worktree").write_bytes(b"")
+    repo.baton("doctor", "--mend")
+    assert "SECRET-FILE" not in repo.run("sh", "-c", "git rev-list --all --objects | cut -c1-40 | git cat-file --batch").out
+    assert repo.git("rev-list", "--first-parent", "--count", "refs/baton/safety/main-worktree") >= "2"
+    assert repo.ok("doctor", "--mend").out == "nothing is damaged\n"
 
 
 @pytest.mark.full
