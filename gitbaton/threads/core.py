@@ -105,7 +105,7 @@ class Shelf:
         self.refs = RefWatch(repo)
         self.entries = Entries(cache // 2)
         self.epoch = 0
-        self._durable = Durable(repo)
+        self.durable = Durable(repo)
 
     def place(self, line: ThreadLine) -> ThreadLine:
         """Say where the files of a new line's refs are."""
@@ -168,20 +168,12 @@ class Shelf:
         moved them may have been killed before. Raises RefConflictError and GitError as Objects.update."""
         new = [change for change in changes if change.new != change.old]
         if new:
-            self._durable.update_all(new)
-        self._durable.confirm([change for change in changes if change.new == change.old])
-
-    def gone(self, folders: Sequence[str]) -> None:
-        """Fsync the removal of all refs in folders."""
-        self._durable.emptied(folders)
-
-    def names(self, *prefixes: str) -> list[str]:
-        """Return the refs below prefixes."""
-        return list(self.refs.listing(*prefixes))
+            self.durable.update_all(new)
+        self.durable.confirm([change for change in changes if change.new == change.old])
 
     def close(self) -> None:
         """Close all handles."""
-        self._durable.close()
+        self.durable.close()
         self.packs.close()
         self.refs.close()
         self.repo.close()
@@ -257,7 +249,8 @@ class Table:
         if not any(number < below for number in self._weights):
             return
         for line in self.dirty():
-            _forget(line, below)
+            line.held = Unflushed({id: kept for id, kept in line.held.puts.items() if kept[0] >= below})
+            line.rows = {id: left for id, batches in line.rows.items() if (left := [b for b in batches if b[0] >= below])}
             if not line.puts and not line.rows:
                 del self._dirty[line]
         for oid in [oid for oid, (number, _) in self.blobs.items() if number < below]:
@@ -265,11 +258,6 @@ class Table:
         for number in [s for s in self._weights if s < below]:
             self.count -= 1
             self.size -= self._weights.pop(number)
-
-
-def _forget(line: ThreadLine, below: int) -> None:
-    line.held = Unflushed({id: kept for id, kept in line.held.puts.items() if kept[0] >= below})
-    line.rows = {id: left for id, batches in line.rows.items() if (left := [b for b in batches if b[0] >= below])}
 
 
 class Core:
@@ -331,10 +319,8 @@ class Core:
         """Guard work on log and table under the log's lock: where it is cut short, the table is made anew at the next use."""
         try:
             yield
-        except BatonError:
-            raise
-        except BaseException:
-            self.unsure = True
+        except BaseException as error:
+            self.unsure = self.unsure or not isinstance(error, BatonError)
             raise
 
     def note_ours(self, refs: Sequence[str]) -> None:
@@ -362,34 +348,23 @@ class Core:
             self.epoch = wal.epoch
             self.shelf.epoch += 1  # before anything leaves memory: readers then look at git anew
             table.forget(wal.oldest)
-            self._trim()
+            many = len(self.lines) > _LINES
+            for key, line in list(self.lines.items())[: _LINES // 2] if many else ():  # that were not used for long
+                if not line.puts and not line.rows:
+                    del self.lines[key]
         try:
             for segment, payload in records:
-                self._take_in(table, segment, payload)
+                record = decode(payload)
+                line = self.line(record.thread, record.namespace, table.lines)
+                if isinstance(record, Put):
+                    table.put(segment, line, record.entry, record.blobs)
+                else:
+                    table.writes(segment, line, record.id, record.rows, replace=record.replace)
+                table.weigh(segment, len(payload))
         except RecordError as error:
             self.broken = error.message  # what follows it is not known, and nothing may be dropped
             raise
         self.table, self.lines, self.unsure = table, table.lines, False
-
-    def _take_in(self, table: Table, segment: int, payload: bytes) -> None:
-        record = decode(payload)
-        line = self.line(record.thread, record.namespace, table.lines)
-        if isinstance(record, Put):
-            table.put(segment, line, record.entry, record.blobs)
-        else:
-            table.writes(segment, line, record.id, record.rows, replace=record.replace)
-        table.weigh(segment, len(payload))
-
-    def close(self) -> None:
-        """Close all handles but the log."""
-        self.shelf.close()
-
-    def _trim(self) -> None:
-        """Forget lines that were not used for long, where there are many."""
-        if len(self.lines) > _LINES:
-            for key, line in list(self.lines.items())[: _LINES // 2]:
-                if not line.puts and not line.rows:
-                    del self.lines[key]
 
     def met(self, thread: str, namespace: str) -> ThreadLine:
         """Return a line with everything in memory that any process acknowledged before."""
@@ -400,7 +375,7 @@ class Core:
         return found
 
     def latest(self, thread: str, namespace: str) -> ThreadCheckpoint | None:
-        """See ThreadStore."""
+        """The checkpoint with the greatest id, None where there is none."""
         line = self.met(thread, namespace)
         held = line.held
         head = self.shelf.view(line).head
@@ -409,13 +384,14 @@ class Core:
         return head
 
     def entry(self, thread: str, namespace: str, id: str) -> ThreadCheckpoint | None:
-        """See ThreadStore."""
+        """A checkpoint by its id."""
         line = self.met(thread, namespace)
         found = line.held.puts.get(id)
         return found[1] if found is not None else self.shelf.view(line).find(id)
 
-    def ready(self, thread: str, namespace: str, id: str | None) -> ThreadCheckpoint | None:
-        """See ThreadStore."""
+    def ready(self, thread: str, namespace: str, id: str | None = None) -> ThreadCheckpoint | None:
+        """A checkpoint by its id, or the newest, if it is in memory: no lock is waited for, and no object is read. None says
+        nothing: ask again by the other methods."""
         line = self.lines.get((thread, namespace))
         if line is None or self.wal.changed or self.unsure:
             return None
@@ -430,8 +406,8 @@ class Core:
         found = held.puts.get(id) if id is not None else None
         return found[1] if found is not None else view.known.get(id or "")
 
-    def walk(self, thread: str, namespace: str, below: str | None) -> Iterator[ThreadCheckpoint]:
-        """See ThreadStore."""
+    def walk(self, thread: str, namespace: str, below: str | None = None) -> Iterator[ThreadCheckpoint]:
+        """Yield the checkpoints with an id below ``below``, newest first, as they are when the first is asked for."""
         line = self.met(thread, namespace)
         held, rows = line.held, line.rows
         order = held.order[:]
@@ -453,7 +429,7 @@ class Core:
             self.walks.pop(walk, None)
 
     def blob(self, oid: Id) -> Typed:
-        """See ThreadStore."""
+        """A stored value: its type and its bytes. Raises GitError when it is not here, RecordError when it is no value."""
         found = self.table.blobs.get(oid)
         if found is not None:
             return typed_of(found[1])
@@ -463,7 +439,8 @@ class Core:
         return typed_of(data)
 
     def rows(self, thread: str, namespace: str, entry: ThreadCheckpoint) -> tuple[Row, ...]:
-        """See ThreadStore."""
+        """The writes of tasks that belong to a checkpoint, late ones too, sorted by task path, task and index. What was done
+        to refs by git alone counts from the next ``latest``, ``entry`` or ``walk`` on."""
         line = self.met(thread, namespace)
         held, batches = line.held, line.rows.get(entry.id, ())
         view = line.view
@@ -481,12 +458,12 @@ class Core:
         own = view.chain.rows(stored) if stored is not None else ()
         return merged(own, (*late, *((batch, replace) for _, batch, replace in batches)))
 
-    def chains(self, thread: str | None) -> list[tuple[str, str]]:
-        """See ThreadStore."""
+    def chains(self, thread: str | None = None) -> list[tuple[str, str]]:
+        """The threads and namespaces that have a checkpoint, sorted; those of one thread, where it is given."""
         return sorted(self._tips(thread))
 
-    def newest(self, thread: str | None) -> dict[tuple[str, str], str | None]:
-        """See ThreadStore."""
+    def newest(self, thread: str | None = None) -> dict[tuple[str, str], str | None]:
+        """Return ``chains``, in no order, with the id of the newest checkpoint of each; None where it cannot be read."""
         found: dict[tuple[str, str], str | None] = {}
         for place, (held, tip) in self._tips(thread).items():
             try:
@@ -500,11 +477,12 @@ class Core:
         return found
 
     def remains(self, thread: str) -> bool:
-        """See ThreadStore."""
+        """Whether writes of a thread are here for checkpoints that are not: it was deleted while a run of it went on, or the
+        first is yet to come."""
         self._catch_up_if_due()
         if any(line.thread == thread and line.rows for line in self.table.dirty()):
             return True
-        return any(place[0] == thread for place in self.named(self.shelf.names(prefix_of(thread)[1]), thread))
+        return any(place[0] == thread for place in self.named(self.shelf.refs.listing(prefix_of(thread)[1]), thread))
 
     def _catch_up_if_due(self) -> None:
         if self.wal.changed or self.unsure:
@@ -595,10 +573,8 @@ class Core:
             take_in(segment)
             self.table.weigh(segment, len(record))
             return token
-        except BatonError:  # nothing was appended
-            raise
-        except BaseException:
-            self.unsure = True
+        except BaseException as error:
+            self.unsure = self.unsure or not isinstance(error, BatonError)  # of which nothing was appended
             raise
 
     def _new(self, given: Typed, blobs: dict[Id, bytes]) -> Id:

@@ -86,10 +86,9 @@ def opened(typed: Typed) -> object:
     if kind != "json":
         return bytes(data)
     try:
-        found: object = json.loads(data)
+        return json.loads(data)
     except (ValueError, RecursionError):
         raise ValueError("not JSON, as its type says") from None
-    return found
 
 
 def document(content: object, limits: Limits, clean: Callable[[str], str]) -> Doc:
@@ -103,8 +102,7 @@ def _unpacked(data: bytes) -> object:
     except ImportError:
         raise ValueError("not read") from None
     try:
-        found: object = ormsgpack.unpackb(data, ext_hook=_Ext, option=ormsgpack.OPT_NON_STR_KEYS)
-        return found
+        return ormsgpack.unpackb(data, ext_hook=_Ext, option=ormsgpack.OPT_NON_STR_KEYS)
     except (ValueError, TypeError, RecursionError):
         raise ValueError("not msgpack, as its type says") from None
 
@@ -226,12 +224,10 @@ def documents(items: Iterable[tuple[str, Doc]], redact: Callable[[bytes], bytes]
     return found
 
 
-def pretty(doc: Doc, before: str = "", most: int = MOST) -> list[str]:
-    """A value as lines, the first one after ``before``: one line where it fits, else an item a line, at most ``most``."""
-    rows = _rows(doc, before)
-    if len(rows) <= most:
-        return rows
-    return [*rows[:most], f"... {len(rows) - most:,} more lines; --json has them all"]
+def pretty(doc: Doc) -> list[str]:
+    """A value as lines: one line where it fits, else an item a line, at most MOST."""
+    rows = _rows(doc, "")
+    return rows if len(rows) <= MOST else [*rows[:MOST], f"... {len(rows) - MOST:,} more lines; --json has them all"]
 
 
 def flat(doc: Doc) -> str:
@@ -300,7 +296,7 @@ def _group(doc: list[Doc] | dict[str, Doc]) -> tuple[str, list[tuple[str, Doc]],
     if kind == "float":
         return str(pairs), [], ""
     if kind == "dict" and isinstance(pairs, list):
-        return "{", _keyed(pairs), "}"
+        return "{", [(f"{flat(p[0])}: ", p[1]) if isinstance(p, list) and len(p) == 2 else ("", p) for p in pairs], "}"
     name = _short(str(kind))
     if isinstance(doc.get("$args"), list):
         return f"{name}(", _items(doc["$args"]), ")"
@@ -321,11 +317,6 @@ def _items(items: list[Doc]) -> list[tuple[str, Doc]]:
 
 def _pairs(doc: dict[str, Doc]) -> list[tuple[str, Doc]]:
     return [("", {"$cut": item}) if key == "$cut" else (f"{key!r}: ", item) for key, item in doc.items()]
-
-
-def _keyed(pairs: list[Doc]) -> list[tuple[str, Doc]]:
-    """Return the items of a map with keys that are not all plain texts."""
-    return [(f"{flat(p[0])}: ", p[1]) if isinstance(p, list) and len(p) == 2 else ("", p) for p in pairs]
 
 
 def _fields(kind: str, fields: dict[str, Doc]) -> list[tuple[str, Doc]]:

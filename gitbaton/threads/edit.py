@@ -445,7 +445,7 @@ class EditDraft:
 
     def places(self, prefixes: Iterable[str], *known: str) -> list[Place]:
         """Return threads and namespaces of refs below prefixes; ``known`` as for ``Core.named``."""
-        return sorted({*self.core.named(self.core.shelf.names(*prefixes), *known)})
+        return sorted({*self.core.named(self.core.shelf.refs.listing(*prefixes), *known)})
 
     def once(self, place: Place, work: Callable[[LineEdit], None], *others: Id | None) -> None:
         """Draft what becomes of one line by ``work``, or take what it came to when the line, and ``others``, were the same."""
@@ -538,7 +538,7 @@ def _move_planned(core: Core, plan: Callable[[EditDraft], None], ahead: EditDraf
                 if draft.changes:
                     core.shelf.move(draft.changes)
                 if draft.folders:
-                    core.shelf.gone(draft.folders)
+                    core.shelf.durable.emptied(draft.folders)
             except RefConflictError:
                 if last:
                     raise

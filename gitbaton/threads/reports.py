@@ -119,11 +119,9 @@ def _object(store: ThreadStore, entry: ThreadCheckpoint, name: str, text: bytes)
     if not isinstance(found, dict):
         return {}
     # What is not JSON may have names that are no texts.
-    return found if all(isinstance(key, str) for key in found) else {_named(key): item for key, item in found.items()}
-
-
-def _named(key: object) -> str:
-    return key if isinstance(key, str) else flat(document(key, SCREEN, str))
+    if all(isinstance(key, str) for key in found):
+        return found
+    return {key if isinstance(key, str) else flat(document(key, SCREEN, str)): item for key, item in found.items()}
 
 
 def threads(store: ThreadStore) -> tuple[list[ThreadSummary], dict[tuple[str, str], str]]:
@@ -237,7 +235,8 @@ def resolve(store: ThreadStore, thread: str, namespace: str, name: str = "@") ->
     exact = store.entry(thread, namespace, name)
     if exact is not None:
         return exact
-    found = [entry for entry in store.walk(thread, namespace) if _means(entry, name)] if len(name) >= _LEAST else []
+    walk, hexed = store.walk(thread, namespace) if len(name) >= _LEAST else (), _HEX.match(name) is not None
+    found = [e for e in walk if e.id.startswith(name) or (hexed and e.commit is not None and e.commit.hex().startswith(name))]
     if len(found) == 1:
         return found[0]
     if found:
@@ -254,12 +253,6 @@ def _back(store: ThreadStore, thread: str, namespace: str, count: int) -> Thread
         if number == count:
             return entry
     raise NotFoundError(f"thread {in_quotes(thread)} has no checkpoint {count} before its newest", _listing(thread, namespace))
-
-
-def _means(entry: ThreadCheckpoint, name: str) -> bool:
-    if entry.id.startswith(name):
-        return True
-    return entry.commit is not None and _HEX.match(name) is not None and entry.commit.hex().startswith(name)
 
 
 def _near(store: ThreadStore, thread: str, namespace: str, name: str) -> list[str]:

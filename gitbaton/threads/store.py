@@ -8,8 +8,8 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, closing
 from queue import Empty, SimpleQueue
 
 from gitbaton.errors import BatonError
@@ -38,7 +38,7 @@ _PATIENCE = 1.0  # seconds in which another process may flush what is ours, too
 _RETRY = 5.0
 
 
-class ThreadStore:
+class ThreadStore(AbstractContextManager["ThreadStore"]):
     """The threads of one repository. Any thread may call any method; each sees what any process acknowledged before it.
 
     ``sync=False`` leaves it to the kernel when a put is on disk; ``cache`` is in bytes; after ``every`` puts, those of writes
@@ -50,6 +50,9 @@ class ThreadStore:
         self._core = Core(repo, sync=sync, cache=cache)
         self._worker = Worker(self._core, every, idle)
         _OPEN[self._core] = self._worker
+        core = self._core  # which reads by itself, see there
+        self.latest, self.entry, self.ready, self.walk, self.blob = core.latest, core.entry, core.ready, core.walk, core.blob
+        self.chains, self.remains, self.newest, self.rows = core.chains, core.remains, core.newest, core.rows
         weakref.finalize(self, _abandoned, self._core).atexit = False
 
     @classmethod
@@ -67,45 +70,6 @@ class ThreadStore:
             return cls(place, sync=sync, cache=cache, every=every, idle=idle)
         with closing(discover(os.fspath(place), named=True)) as repo:
             return cls(repo, sync=sync, cache=cache, every=every, idle=idle)
-
-    def latest(self, thread: str, namespace: str) -> ThreadCheckpoint | None:
-        """The checkpoint with the greatest id, None where there is none."""
-        return self._core.latest(thread, namespace)
-
-    def entry(self, thread: str, namespace: str, id: str) -> ThreadCheckpoint | None:
-        """A checkpoint by its id."""
-        return self._core.entry(thread, namespace, id)
-
-    def ready(self, thread: str, namespace: str, id: str | None = None) -> ThreadCheckpoint | None:
-        """A checkpoint by its id, or the newest, if it is in memory: no lock is waited for, and no object is read. None says
-        nothing: ask again by the other methods."""
-        return self._core.ready(thread, namespace, id)
-
-    def walk(self, thread: str, namespace: str, below: str | None = None) -> Iterator[ThreadCheckpoint]:
-        """Yield the checkpoints with an id below ``below``, newest first, as they are when the first is asked for."""
-        return self._core.walk(thread, namespace, below)
-
-    def chains(self, thread: str | None = None) -> list[tuple[str, str]]:
-        """The threads and namespaces that have a checkpoint, sorted; those of one thread, where it is given."""
-        return self._core.chains(thread)
-
-    def remains(self, thread: str) -> bool:
-        """Whether writes of a thread are here for checkpoints that are not: it was deleted while a run of it went on, or the
-        first is yet to come."""
-        return self._core.remains(thread)
-
-    def newest(self, thread: str | None = None) -> dict[tuple[str, str], str | None]:
-        """Return ``chains``, in no order, with the id of the newest checkpoint of each; None where it cannot be read."""
-        return self._core.newest(thread)
-
-    def blob(self, oid: Id) -> Typed:
-        """A stored value: its type and its bytes. Raises GitError when it is not here, RecordError when it is no value."""
-        return self._core.blob(oid)
-
-    def rows(self, thread: str, namespace: str, entry: ThreadCheckpoint) -> tuple[Row, ...]:
-        """The writes of tasks that belong to a checkpoint, late ones too, sorted by task path, task and index. What was done
-        to refs by git alone counts from the next ``latest``, ``entry`` or ``walk`` on."""
-        return self._core.rows(thread, namespace, entry)
 
     def put(
         self,
@@ -226,9 +190,6 @@ class ThreadStore:
     def __copy__(self) -> ThreadStore:
         return self
 
-    def __enter__(self) -> ThreadStore:
-        return self
-
     def __exit__(self, *_: object) -> None:
         self.close()
 
@@ -253,11 +214,10 @@ def close(core: Core) -> None:
         try:
             core.wal.close(lambda: flush(core))
         finally:
-            core.close()
-    except BatonError:
-        raise
-    except BaseException:
-        _OPEN[core] = worker  # a signal handler cut it short: the exit, or who closes again, goes on
+            core.shelf.close()
+    except BaseException as error:
+        if not isinstance(error, BatonError):
+            _OPEN[core] = worker  # a signal handler cut it short: the exit, or who closes again, goes on
         raise
 
 
