@@ -6,7 +6,7 @@ import os
 import re
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from datetime import datetime
 
 from gitbaton.codec import in_quotes, plain
@@ -54,7 +54,6 @@ from gitbaton.system.files import read_regular
 from gitbaton.values import TYPE_CHECKING, replace
 
 if TYPE_CHECKING:
-    from gitbaton.git.publish import Fsync
     from gitbaton.secrets import Redactor
 
 LOCK = "lock/runs"
@@ -261,7 +260,12 @@ class Journal:
 
         def move() -> None:
             new = [*first, *made, raw, tree, commit]
-            with kept_whole(self.repo, [*below, *new], how) if below is not None else self._kept(tip, [*more, *new], how):
+            # Git looks what the commit reaches, where that cannot be told from what was written lately.
+            with (
+                kept_whole(self.repo, [*below, *new], how)
+                if below is not None
+                else kept_reachable(self.repo, [commit.oid], (tip, self.repo.objects.head().oid), how=how, fresh=[*more, *new])
+            ):
                 move_refs(self.repo, [RefChange(name=ref, new=commit.oid, old=tip)], how=how, disk=self._disk)
 
         landed(move, lambda: self.tip(run), commit.oid)
@@ -275,11 +279,6 @@ class Journal:
         self._read[run] = (commit.oid, (*before, logged))
         self._first.setdefault(run, commit.oid)
         return logged
-
-    def _kept(self, tip: Oid | None, new: Sequence[NewObject], how: Fsync) -> AbstractContextManager[None]:
-        """Keep a record's commit, the last of ``new``, with all that it reaches until its ref holds it: git looks what that is
-        where it cannot be told from what was written lately. Raises CollectedError."""
-        return kept_reachable(self.repo, [new[-1].oid], (tip, self.repo.objects.head().oid), how=how, fresh=new)
 
     def adopt(self, run: str) -> None:
         """Make a run that was fetched a local one, or bring a local one up to what was fetched; its records stay foreign until
@@ -490,7 +489,8 @@ def in_use(repo: Repo) -> Iterator[str]:
 def remember(repo: Repo, run: str) -> None:
     """Note which run this work tree uses. What cannot be written is not remembered."""
     if remembered(repo) != run:
-        _put_line(repo, os.path.join(repo.own_dir, "run"), run)
+        with suppress(OSError, UnicodeEncodeError):
+            git.put(repo, os.path.join(repo.own_dir, "run"), f"{run}\n".encode("ascii"), fresh=f".{os.getpid()}.new")
 
 
 def chosen(journal: Journal, name: str | None = None) -> str:
@@ -521,12 +521,3 @@ def _line(path: str) -> str | None:
         return read_regular(path, _LINE).decode("ascii", "replace").strip() or None
     except OSError:
         return None
-
-
-def _put_line(repo: Repo, path: str, text: str) -> bool:
-    """Write a file of one line, whole or not at all; whether it could be."""
-    try:
-        git.put(repo, path, f"{text}\n".encode("ascii"), fresh=f".{os.getpid()}.new")
-    except (OSError, UnicodeEncodeError):
-        return False
-    return True

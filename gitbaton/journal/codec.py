@@ -126,6 +126,7 @@ def _texts(texts: tuple[str, ...]) -> Json:
 
 
 def _writes_document(w: Writes) -> Json:
+    modes = sorted({mode for _, mode in w.modes})
     more = _pruned(
         {
             "tree": w.tree,
@@ -134,16 +135,10 @@ def _writes_document(w: Writes) -> Json:
             "digests": _texts(w.digests),
             "digests_more": w.digests_more or None,
             "folders": _texts(w.folders),
-            "modes": _modes_document(w.modes),
+            "modes": {f"{mode:04o}": _texts(tuple(p for p, m in w.modes if m == mode)) for mode in modes},
         }
     )
     return {"globs": _texts(w.globs), "pre": w.pre} | more
-
-
-def _modes_document(modes: tuple[tuple[str, int], ...]) -> Json:
-    return {
-        f"{mode:04o}": _texts(tuple(path for path, bits in modes if bits == mode)) for mode in sorted({m for _, m in modes})
-    }
 
 
 def _modes(r: Reader, key: str) -> tuple[tuple[str, int], ...]:
@@ -196,11 +191,10 @@ def _named(r: Reader, key: str) -> str:
 
 
 def _list(r: Reader, key: str, limit: int = MAX_NAMES) -> tuple[str, ...]:
-    return tuple(item if type(item) is str and len(item) < 999 else _item(r, key, item) for item in r.items(key, limit))
-
-
-def _item(r: Reader, key: str, item: Json) -> str:
-    return Reader({key: item}, r.where).path(key)
+    return tuple(
+        item if type(item) is str and len(item) < 999 else Reader({key: item}, r.where).path(key)
+        for item in r.items(key, limit)
+    )
 
 
 def _pairs(r: Reader, key: str, *, oids: bool) -> tuple[tuple[str, str], ...]:

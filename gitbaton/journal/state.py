@@ -250,8 +250,7 @@ def _fail(step: StepState, logged: Logged) -> StepState:
 
 def _abort(step: StepState, logged: Logged) -> StepState:
     """Give up what was begun; whether its effect happened stays as unknown as it was."""
-    last = logged if logged.record.exit is not None else step.last
-    return replace(step, begun=None, last=last)
+    return replace(step, begun=None, last=logged if logged.record.exit is not None else step.last)
 
 
 def _settle(step: StepState, logged: Logged) -> StepState:

@@ -163,7 +163,8 @@ def decide(step: Step, state: StepState, present: Present, force: Cause | None =
     """Decide by the table what is to be done with a step of which the journal says ``state``. ``force``: run it even where
     its key says that nothing changed; where the cause is ``named`` its effect is undone first."""
     effects, key, named = state.effects, present.key, force is not None and force.kind == "named"
-    unknown = next((e for e in reversed(effects) if e.state == "unknown" and not _repeatable(e, key)), None)
+    unsure = (e for e in reversed(effects) if e.key != key or e.logged.record.effect != "idempotent")  # else it is repeated
+    unknown = next((e for e in unsure if e.state == "unknown"), None)
     found = hit(step, state, key)
     once = [e for e in effects if e.key == key and e.state == "live" and e.logged.record.effect == "once"]
     forced = "no" if force is None else "output" if force.kind == "output" else "again"
@@ -178,10 +179,6 @@ def decide(step: Step, state: StepState, present: Present, force: Cause | None =
         return Verdict(what=what, undo=tuple(undo), cause=force or why(step, state, present))
     effect = unknown if what == "probe" else once[-1] if what == "trust" or (what == "hit" and force) else None
     return Verdict(what=what, logged=found if what == "hit" else None, effect=effect)
-
-
-def _repeatable(effect: EffectState, key: str) -> bool:
-    return effect.logged.record.effect == "idempotent" and effect.key == key
 
 
 def may_be_lost(ctx: Context, step: Step, state: StepState, now: Present) -> bool:

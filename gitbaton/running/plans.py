@@ -315,11 +315,15 @@ def read(source: str | bytes, top: str, *, name: str | None = None, alone: bool 
     default its path or ``baton.toml``. Its steps come in an order in which they can run. ``alone``: they may wait for steps
     that are not in it. Raises UsageError that names the file, the line and the step."""
     if isinstance(source, str):
-        raw, path = _bytes(source, name or source), path_of(source, top)
-        file = PlanFile(raw, name or source)
+        name, path = name or source, path_of(source, top)
+        try:
+            raw = load(source)
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else None
+            raise UsageError(f"cannot read {in_quotes(name)}: {(reason or str(error)).lower()}") from None
     else:
         raw, path = source, None
-        file = PlanFile(raw, name or "baton.toml")
+    file = PlanFile(raw, name or "baton.toml")
     try:
         return replace(_plan(file, alone=alone), text=raw, path=path)
     except StepError as error:
@@ -346,14 +350,6 @@ def within(step: Step) -> Step:
     """The step with its globs and ``cwd`` in their normal form. Raises StepError where they leave the work tree."""
     reads, writes = _globs(step, "reads", step.reads), _globs(step, "writes", step.writes)
     return replace(step, cwd=_folder(step), reads=reads, writes=writes)
-
-
-def _bytes(path: str, name: str) -> bytes:
-    try:
-        return load(path)
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else None
-        raise UsageError(f"cannot read {in_quotes(name)}: {(reason or str(error)).lower()}") from None
 
 
 def path_of(path: str, top: str) -> str:
