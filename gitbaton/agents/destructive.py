@@ -302,15 +302,15 @@ _GIT: dict[str, Callable[[_Given], Danger | None]] = {
 }
 
 
-def _removing(valued: str = "", *, ignored: bool = True) -> Callable[[tuple[str, ...], bool], Iterator[Danger]]:
+def _removing(valued: str = "") -> Callable[[tuple[str, ...], bool], Iterator[Danger]]:
     """Return the check of a program that removes its operands, or writes them over."""
 
     def asks(words: tuple[str, ...], fed: bool) -> Iterator[Danger]:
         given = _given(words[1:], valued)
         if fed:
-            yield Danger(text="", whole=True, paths=(".",), ignored=ignored, below=True)
+            yield Danger(text="", whole=True, paths=(".",), ignored=True, below=True)
         elif given.paths:
-            yield Danger(text="", paths=given.paths, ignored=ignored, below=True)
+            yield Danger(text="", paths=given.paths, ignored=True, below=True)
 
     return asks
 

@@ -399,10 +399,6 @@ class _Fold:
             changed=tuple(dict.fromkeys(self.made[edits:]))[-EDITED:],
         )
 
-    def _later(self, test: Test) -> Test:
-        """A run of before with what was edited since."""
-        return replace(test, changed=tuple(dict.fromkeys((*test.changed, *self.made)))[-EDITED:])
-
     def _fail(self, kind: Failing, ran: Command) -> None:
         self.failures.pop((kind, ran.command), None)
         self.failures[kind, ran.command] = Failure(kind=kind, ran=ran)
@@ -593,7 +589,8 @@ class _Fold:
     def facts(self) -> Facts:
         """Return what is known now, within the bounds."""
         if self.made:
-            self.tests = {key: self._later(test) for key, test in self.tests.items()}
+            for key, test in self.tests.items():  # runs of before, with what was edited since
+                self.tests[key] = replace(test, changed=tuple(dict.fromkeys((*test.changed, *self.made)))[-EDITED:])
         for text, run in self.runs.items():
             self._judge(text, run)
         plan = None if self.plan is None else list(self.plan.values())

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from typing import Literal
 
     State = Literal["open", "doing", "done", "dropped"]
-else:
-    State = str
 
 Record = dict[str, object]
 STATES: tuple[State, ...] = ("open", "doing", "done", "dropped")

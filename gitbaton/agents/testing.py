@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from typing import Literal
 
     Result = Literal["passed", "failed", "unknown"]
-else:
-    Result = str
 
 
 @value

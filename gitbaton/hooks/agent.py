@@ -307,7 +307,8 @@ def _noted(repo: Repo, event: HookEvent, session: Session, *, told: bool) -> Ses
         prompt = sessions.opening(event.prompt or "", lambda text: _redacted(repo, text))
         changes |= {"task": session.task or session.prompt or prompt, "prompt": prompt}
         changes |= {**sessions.RECORDED, "began_at": now}  # where it began from is known once that is kept
-        if _keeps_words(repo):
+        settings = _settings(repo)
+        if settings.observe == "all" and settings.transcripts == "full":
             changes |= sessions.asked(session, event.prompt or "", now, lambda text: _redacted(repo, text))
         else:
             changes |= sessions.UNASKED
@@ -334,12 +335,6 @@ def _nudged(work: _Work, event: HookEvent, session: Session) -> Session:
     except Exception as error:
         work.log(f"{type(error).__name__}: {error}")
         return session
-
-
-def _keeps_words(repo: Repo) -> bool:
-    """Whether the settings keep what was said beside the conversation."""
-    settings = _settings(repo)
-    return settings.observe == "all" and settings.transcripts == "full"
 
 
 def _settings(repo: Repo) -> Settings:

@@ -201,7 +201,9 @@ def _take_once(
     carried, one = words_of(here), int(event.moment == "turn")
     turns = one + (session.turns if session.words == carried else 0)
     whose, begins = of[1] if of else session, of is None and (event.moment == "prompt" or said == BEFORE_PROMPT)
-    turn = _turn_of(event, whose)
+    newer = 0 < _came_at() < whose.began_at  # a later turn has begun since
+    going_on = whose.began_at and not newer and (whose.open or event.moment in ("turn", "end"))
+    turn = sessions.turn(whose) if going_on else None
     ends = turn is not None and ((of is None and event.moment in ("turn", "end", "prompt")) or ended is not None)
     kept = replace(session, turns=turns, words=carried, began=tip.id if tip else "", began_head=words.head or UNBORN)
     if begins and not ends and not _moved(baton, plan.draft, tip):
@@ -246,15 +248,6 @@ def _came_at() -> int:
     """Return when the event came, in milliseconds since 1970; 0 where that is unknown."""
     at = os.environ.get(CAME_AT, "")
     return int(at) if at.isdecimal() else 0
-
-
-def _turn_of(event: HookEvent, session: Session) -> Turn | None:
-    """The turn of which a checkpoint that is due at an event holds the state: the session's that goes on or ends there; None
-    where there is none, or a later one has begun since."""
-    newer = 0 < _came_at() < session.began_at
-    if not session.began_at or newer or not (session.open or event.moment in ("turn", "end")):
-        return None
-    return sessions.turn(session)
 
 
 def _edited(baton: Baton, turn: Turn, session: Session, seen: Seen | None, ended: TurnEnding | None) -> Turn:
@@ -443,7 +436,8 @@ def _same(baton: Baton, draft: SnapshotDraft, tip: Stored) -> bool:
     if new.files is None or old.files is None:
         return new.files is old.files
     stages = draft.stages[-1].oid if draft.stages else None
-    if _ends(new) and old.kind == "auto" and not _ends(old) and _said(new) != _said(old):
+    said, before = (c.observed.said if c.observed else None for c in (new, old))
+    if _ends(new) and old.kind == "auto" and not _ends(old) and said != before:
         return False  # the end of a turn in whose midst the newest checkpoint was taken
     if gist(new.observed) != gist(old.observed):
         return False
@@ -469,10 +463,6 @@ def _moved(baton: Baton, draft: SnapshotDraft, tip: Stored | None) -> bool:
     if tip is None:
         return draft.tree != baton.store.base_tree(new.head)
     return draft.tree != tip.tree or (new.branch, new.head) != (tip.checkpoint.branch, tip.checkpoint.head)
-
-
-def _said(c: Checkpoint) -> str | None:
-    return c.observed.said if c.observed else None
 
 
 def gist(observed: Observed | None) -> Observed:
@@ -511,7 +501,12 @@ def keep_subagent(baton: Baton, event: HookEvent, project: str) -> None:
     track = track_of(current_ref(repo, found, CURRENT)) or branch or DETACHED
     head = repo.git.run("rev-parse", "-q", "--verify", "HEAD", env={"GIT_DIR": found}).out.decode("ascii", "replace").strip()
     child = Child(head=head or None)
-    take(baton, event, Session(), lambda: _track(baton, track), _subagent_said(event, baton.redactor.text), child=child)
+    kind = event.who or "subagent"
+    begun = event.moment == "child-start"
+    said = (
+        f"subagent {'started' if begun else 'ended'}: {opening(kind if begun else _task(event) or kind, baton.redactor.text)}"
+    )
+    take(baton, event, Session(), lambda: _track(baton, track), said, child=child)
 
 
 def _track(baton: Baton, parent: str) -> str:
@@ -522,14 +517,6 @@ def _track(baton: Baton, parent: str) -> str:
     mine = re.compile(rf"{re.escape(parent)}/agent-([1-9][0-9]{{0,8}})")
     numbers = (int(found[1]) for name in baton.store.chains()[0] if (found := mine.fullmatch(name)))
     return check_new_track(f"{parent}/agent-{max(numbers, default=0) + 1}")
-
-
-def _subagent_said(event: HookEvent, redact: Callable[[str], str]) -> str:
-    """Return the step of a subagent's checkpoint: its kind, and at its end its task."""
-    kind = event.who or "subagent"
-    if event.moment == "child-start":
-        return f"subagent started: {opening(kind, redact)}"
-    return f"subagent ended: {opening(_task(event) or kind, redact)}"
 
 
 def _task(event: HookEvent) -> str:

@@ -161,6 +161,7 @@ def _tell(
     newest = islice(baton.store.newest(tip), _LOOKED) if tip is not None else ()
     active = others(chain([stored] if found else [], newest), event.session, now)
     seen = baton.exported([s for s in active if s.checkpoint.agent is None or not has_ended(repo, s.checkpoint.agent)])
+    plans = c.observed.plans if c.observed else ()
     waiting = os.path.lexists(os.path.join(repo.own_dir, "restore"))
     own = c.agent is not None and (c.agent.name, c.agent.session) == (event.agent, event.session)
     scene = replace(
@@ -171,7 +172,7 @@ def _tell(
         changes=_in_time(repo, _room(until), lambda: baton.decision_changes(stored), NO_CHANGES),
         left=_standing(repo, stored, found),
         own=own,
-        ended=_ended(repo, stored),
+        ended=tuple(one.session for one in plans if has_ended(repo, Agent(name=one.agent, session=one.session))),
         told=told,
         root=f"{repo.layout.root}/" if repo.layout.root else "",
     )
@@ -220,12 +221,6 @@ def _left(repo: Repo, stored: Stored) -> str:
         return "ended" if found[0].ended else "open" if found[0].open else "done"
     steps = {(ENDED,): "ended", (TURN_ENDED,): "done", (NOT_ENDED, "before ", "after an edit"): "open"}
     return next((left for begins, left in steps.items() if c.step.startswith(begins)), "")
-
-
-def _ended(repo: Repo, stored: Stored) -> tuple[str | None, ...]:
-    """Return the ended sessions among those with plans in a checkpoint."""
-    plans = stored.checkpoint.observed.plans if stored.checkpoint.observed else ()
-    return tuple(plan.session for plan in plans if has_ended(repo, Agent(name=plan.agent, session=plan.session)))
 
 
 def _more(baton: Baton, scene: Briefing, comparing: Process | None, marks: Mapping[str, str] | None, until: float) -> Briefing:

@@ -23,7 +23,7 @@ from gitbaton.codec import Json, canonical, cut, first_line, middle, parse
 from gitbaton.errors import RecordError
 from gitbaton.git.repo import put
 from gitbaton.model import Action, Agent, ClientPlan, Observed, Oid, PlanItem, Prompt, Ran, Running, Stored, TestRun, Told
-from gitbaton.store.sessions import inside
+from gitbaton.store.sessions import inside, written
 from gitbaton.system.files import read_regular
 from gitbaton.transcripts.files import blocks, lines_back, opened
 from gitbaton.values import TYPE_CHECKING, replace, value
@@ -378,8 +378,10 @@ def gather(mode: Observe, seen: Seen, agent: Agent, before: Stored | None, told:
     old, told = (old, told) if old is not None else (Observed(), NOTHING)
     facts, since = seen.facts, _milestone(own, old)
     same = _same_session(facts, agent, own, old)
-    old, told = _not_taken_back(seen, agent, old, told) if seen.taken and same else (old, told)
-    old, told = (old, told) if same else (_of_others(old), _said_before(told))
+    if seen.taken and same:
+        old, told = _not_taken_back(seen, agent, old, told)
+    if not same:
+        old, told = replace(old, asked=tuple(replace(one, earlier=True) for one in old.asked)), _said_before(told)
     over = max((at for at in (since, _worded(own)) if at is not None), default=None)
     asked = _asked(facts, told.asked or old.asked, since) if mode == "all" else ()
     changed = _changed(facts, ground)
@@ -441,10 +443,6 @@ def _same_session(facts: Facts, agent: Agent, before: Stored | None, old: Observ
         return (by.name, by.session) == (agent.name, agent.session)
     times = {round(one.at, 3) for one in facts.asked}
     return any(round(one.at.timestamp(), 3) in times for one in old.asked)
-
-
-def _of_others(old: Observed) -> Observed:
-    return replace(old, asked=tuple(replace(one, earlier=True) for one in old.asked))
 
 
 def _said_before(told: Told) -> Told:
@@ -535,16 +533,9 @@ def _edited(changed: Mapping[str, float], old: Observed, ground: Ground, *, same
     if not changed:
         return old.edited, old.edited_more
     before = [path for path in old.edited if same and path not in changed]  # what a shell changed is in no record
-    times = {**changed, **{path: _written(os.path.join(ground.root, path)) for path in before}}
+    times = {**changed, **{path: written(os.path.join(ground.root, path)) for path in before}}
     edited = sorted(times, key=lambda path: times[path], reverse=True)
     return tuple(edited[: folding.EDITED]), max(0, len(edited) - folding.EDITED)
-
-
-def _written(path: str) -> float:
-    try:
-        return os.lstat(path).st_mtime
-    except OSError:
-        return 0.0
 
 
 def _milestone(before: Stored | None, old: Observed) -> datetime | None:
@@ -588,13 +579,9 @@ def _here(text: str, root: str, size: int = folding.LINE) -> str:
     return cut(text, size)
 
 
-def _name(path: str, root: str) -> str:
-    return next(iter(_inside([path], root)), path)
-
-
 def _action(deed: Deed, root: str) -> Action:
     return Action(
-        text=f"edited {_name(deed.text, root)}" if deed.kind == "edited" else _here(deed.text, root),
+        text=f"edited {next(iter(_inside([deed.text], root)), deed.text)}" if deed.kind == "edited" else _here(deed.text, root),
         at=moment(deed.at),
         count=deed.count,
         status=deed.status if deed.ended and deed.status is not None and deed.status >= 0 else None,
