@@ -10,6 +10,7 @@ from types import TracebackType
 
 from gitbaton import config, mirror
 from gitbaton.codec import check_track, encode, in_quotes, os_error, timestamp
+from gitbaton.codec.checkpoint import read_told
 from gitbaton.errors import (
     MENDS,
     AmbiguousNameError,
@@ -22,6 +23,8 @@ from gitbaton.errors import (
     UsageError,
 )
 from gitbaton.git import questions
+from gitbaton.git.loose import is_known
+from gitbaton.git.objects import lookup
 from gitbaton.git.repo import Door, Progress, Repo, discover, no_id, silent
 from gitbaton.model import (
     IGNORED,
@@ -45,7 +48,21 @@ from gitbaton.model import (
     covered,
 )
 from gitbaton.render import NO_CHANGES, left_out, path_in_quotes, restored, uncompared
-from gitbaton.store import CURRENT, NOTES, SAFETY, History, Problem, Store, chain_ref, safety_ref, state, tip_ref, track_of
+from gitbaton.store import (
+    CURRENT,
+    NOTES,
+    SAFETY,
+    History,
+    Problem,
+    Store,
+    chain_ref,
+    read,
+    safety_ref,
+    state,
+    tip_ref,
+    track_of,
+)
+from gitbaton.store.chain import beside, paths_beside
 from gitbaton.survey import Surveyor
 from gitbaton.values import replace, value
 
@@ -256,8 +273,6 @@ class Baton:
         return told
 
     def _said(self, oid: Oid | None) -> Told | None:
-        from gitbaton.codec.checkpoint import read_told
-
         if oid is None:
             return None
         try:
@@ -398,9 +413,7 @@ class Baton:
         here = self.here(tip) if tip is not None else None
         if tip is None or here is None or here.id == tip.id:
             return standing.at(self.store, tip, None), here.checkpoint if here else None
-        from gitbaton.store.standing import stands
-
-        return stands(self.store, tip, here, None), here.checkpoint
+        return standing.stands(self.store, tip, here, None), here.checkpoint
 
     def _about(self, request: Request) -> dict[str, str]:
         """The paths that decisions are about, seen from the top of the work tree, each as it was given. Raises UsageError."""
@@ -422,8 +435,6 @@ class Baton:
 
     def _unseen(self, about: Mapping[str, str], tree: Oid) -> list[str]:
         """Warn of paths with changes that no checkpoint would tell."""
-        from gitbaton.git.objects import lookup
-
         top, said = self.repo.layout.root or "", list[str]()
         for inside, path in about.items():
             if inside == "." or lookup(self.repo.objects, tree, os.fsencode(inside)) is not None:
@@ -443,13 +454,11 @@ class Baton:
 
     def home(self, stored: Stored) -> str | None:
         """The path of the other work tree in which a checkpoint was taken, while that exists; None where it was this one."""
-        from gitbaton.git.questions import met, others
-
         there = stored.checkpoint.files.worktree if stored.checkpoint.files else None
-        here = met(self.repo.layout.git_dir, self.repo.layout.root or "")
+        here = questions.met(self.repo.layout.git_dir, self.repo.layout.root or "")
         if there is None or (here is not None and there.same(here)):
             return None
-        return next((place.path for _, place in others(self.repo) if place is not None and place.same(there)), None)
+        return next((place.path for _, place in questions.others(self.repo) if place is not None and place.same(there)), None)
 
     def _seen_before(self, tip: Stored) -> Observed | None:
         """Return the observations until now, to stand beside the words; as far as ``baton.observe`` still wants them."""
@@ -514,8 +523,6 @@ class Baton:
             files = stored.checkpoint.files
             kept |= {s.path: s.reason for s in files.skipped if s.reason == IGNORED} if files else {}
             if files and files.skipped_more:
-                from gitbaton.store.chain import paths_beside
-
                 kept |= dict.fromkeys(paths_beside(self.store, stored, IGNORED.encode()) or (), IGNORED)
         trees, head = [s.tree for s in newest_ones], self.head()[0].oid
         held = (*held, *trees[:1])
@@ -528,7 +535,6 @@ class Baton:
         files = stored.checkpoint.files
         if files is None or not files.held:
             return {}
-        from gitbaton.store.chain import beside
         from gitbaton.worktree.heldbytes import read_held
         from gitbaton.worktree.rawbytes import read_raw
 
@@ -540,9 +546,7 @@ class Baton:
     def _taken_here(self, tip: Stored) -> Stored | None:
         """The newest checkpoint of a track, at or below one, that was taken in this work tree; where none was, the newest that
         is not foreign: a stranger's ignore rules have no say."""
-        from gitbaton.git.questions import met
-
-        here, spare = met(self.repo.layout.git_dir, self.repo.layout.root or ""), None
+        here, spare = questions.met(self.repo.layout.git_dir, self.repo.layout.root or ""), None
         for stored in (tip, *(self.store.below(tip, _PAST).items if not _is_from(tip, here) else ())):
             if _is_from(stored, here):
                 return stored
@@ -590,7 +594,6 @@ class Baton:
 
         files, found = tip.checkpoint.files if tip is not None else None, list[str]()
         if tip is not None and files is not None and (files.raw or files.held):
-            from gitbaton.store.chain import beside
             from gitbaton.worktree.rawbytes import read_kept
 
             side = beside(self.store, tip)
@@ -609,8 +612,6 @@ class Baton:
 
     def _holds(self, tip: Stored | None, path: str, size: int) -> bool:
         """Whether a checkpoint's tree has a file of that size at a path."""
-        from gitbaton.git.objects import lookup
-
         entry = lookup(self.repo.objects, tip.tree, os.fsencode(path)) if tip is not None else None
         found = self.repo.objects.info(entry.oid) if entry is not None else None
         return found is not None and found.size == size
@@ -668,8 +669,6 @@ class Baton:
         return self._record(again)
 
     def _torn(self) -> Mapping[Oid, str]:
-        from gitbaton.git.loose import is_known
-
         if is_known(self.repo.shared_dir):
             return {}
         from gitbaton.git.damage import since_start
@@ -837,9 +836,7 @@ class Baton:
 
     def chosen(self, given: str | None = None, *, automatic: bool = False) -> str:
         """The track that is meant in this work tree where none is named (see gitbaton.store.read). Raises UsageError."""
-        from gitbaton.store.read import choose
-
-        return choose(self.store, self.settings.track, given, automatic=automatic)
+        return read.choose(self.store, self.settings.track, given, automatic=automatic)
 
     def lead(self, name: str | None = None, track: str | None = None) -> Stored:
         """The checkpoint that a verb begins with: what ``name`` means, a track before anything else; else as ``tip``.
@@ -964,9 +961,7 @@ class Baton:
             elsewhere = self.store.elsewhere()
         if not elsewhere:
             return []
-        from gitbaton.store.read import newer
-
-        return [found.sentence for found in newer(self.store, elsewhere, tips, self.clock())]
+        return [found.sentence for found in read.newer(self.store, elsewhere, tips, self.clock())]
 
     def _surveyor(self) -> Surveyor:
         return Surveyor(self.store, self.settings.short, self.rules())
@@ -1019,14 +1014,12 @@ class Baton:
     def _at_home(self, items: Sequence[Stored]) -> list[tuple[Stored, Live, str | None]]:
         """Each checkpoint against the work tree that it was taken in, or this one: as it is there (``here``), and where that
         is."""
-        from gitbaton.git.questions import met, others
-
         layout = self.repo.layout
-        here = met(layout.git_dir, layout.root or "")
+        here = questions.met(layout.git_dir, layout.root or "")
         taken = {n: s.checkpoint.files.worktree for n, s in enumerate(items) if s.checkpoint.files is not None}
         away = {n: place for n, place in taken.items() if here is None or not place.same(here)}
         lives: dict[int, tuple[Stored, Live, str | None]] = {}
-        for git_dir, place in others(self.repo) if away else ():
+        for git_dir, place in questions.others(self.repo) if away else ():
             numbers = [n for n, known in away.items() if place is not None and known.same(place) and n not in lives]
             baton = self._neighbour(git_dir, place) if numbers and place is not None else None
             if baton is not None:
@@ -1090,10 +1083,8 @@ class Baton:
         """Return what was fetched of ``REMOTE/TRACK``; None where the name is none."""
         if "/" not in name or not store.elsewhere():
             return None
-        from gitbaton.store.read import addresses, history_at
-
-        there = addresses(store).get(name)
-        return history_at(store, *there, limit) if there is not None else None
+        there = read.addresses(store).get(name)
+        return read.history_at(store, *there, limit) if there is not None else None
 
     def _of_track(self, store: Store, track: str, limit: int | None) -> History:
         """A track as ``store`` sees it, from the newest checkpoint on that can be read."""

@@ -315,9 +315,15 @@ def validate(checkpoint: Checkpoint) -> None:
     c = checkpoint
     _check_text("track", c.track)
     check_track(c.track)
-    texts = [("step", c.step), ("note", c.note), ("next_cmd", c.next_cmd), ("validation", c.validation), ("kind", c.kind)]
-    texts += [("label", c.label)] if c.label is not None else []
-    texts += [("decision", text) for text in c.decisions]
+    texts = [
+        ("step", c.step),
+        ("note", c.note),
+        ("next_cmd", c.next_cmd),
+        ("validation", c.validation),
+        ("kind", c.kind),
+        *([("label", c.label)] if c.label is not None else []),
+        *(("decision", text) for text in c.decisions),
+    ]
     if c.agent is not None:
         who = [("agent's name", c.agent.name), ("agent's session", c.agent.session), ("agent's transcript", c.agent.transcript)]
         texts += [(name, text) for name, text in who if text is not None]
@@ -413,10 +419,18 @@ def _restore_document(r: Restore) -> Json:
 
 
 def _carried_document(w: Carried) -> Json:
-    branch = None if w.branch is None else path_document(w.branch)
-    words: dict[str, Json] = {"id": w.id, "step": w.step, "created": timestamp(w.created), "branch": branch}
-    words |= {"head": w.head, "tree": w.tree, "turns": w.turns, "operation": w.operation, "foreign": w.foreign}
-    return words | _given(restored=_here_document(w.restored))
+    return {
+        "id": w.id,
+        "step": w.step,
+        "created": timestamp(w.created),
+        "branch": None if w.branch is None else path_document(w.branch),
+        "head": w.head,
+        "tree": w.tree,
+        "turns": w.turns,
+        "operation": w.operation,
+        "foreign": w.foreign,
+        **_given(restored=_here_document(w.restored)),
+    }
 
 
 def _here_document(here: Here | None) -> Json:

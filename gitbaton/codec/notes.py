@@ -68,14 +68,18 @@ class Note:
 
 def entry(oid: Oid, checkpoint: Checkpoint) -> bytes:
     """The entry of one checkpoint. No line of a value can begin an entry, and no line is empty or ends in a blank."""
-    fields = [("track", checkpoint.track), ("step", checkpoint.step), ("validation", checkpoint.validation)]
-    fields += [("next", checkpoint.next_cmd), ("note", checkpoint.note)]
-    fields += [("decision", text) for text in checkpoint.decisions]
-    fields += [(f"extra.{key}", text) for key, text in checkpoint.extra]
+    fields = [
+        ("track", checkpoint.track),
+        ("step", checkpoint.step),
+        ("validation", checkpoint.validation),
+        ("next", checkpoint.next_cmd),
+        ("note", checkpoint.note),
+        *(("decision", text) for text in checkpoint.decisions),
+        *((f"extra.{key}", text) for key, text in checkpoint.extra),
+    ]
     lines = [f"checkpoint {oid}"]
     for name, text in fields:
-        kept = [line.rstrip() for line in stable(text, keep="\n\t").split("\n")]
-        kept = [line for line in kept if line]
+        kept = list(filter(None, (line.rstrip() for line in stable(text, keep="\n\t").split("\n"))))
         if kept:
             lines.append(f"{name}: {kept[0]}")
             lines += ["\t" + line for line in kept[1:]]

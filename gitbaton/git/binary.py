@@ -11,6 +11,7 @@ from contextlib import suppress
 from gitbaton.errors import MENDS, GitError, GitTimeoutError, RefConflictError
 from gitbaton.git.loose import FEW, drop_torn, is_shared, put_in
 from gitbaton.git.objects import (
+    LASTING,
     MAX_READ,
     OID,
     Algorithm,
@@ -21,7 +22,6 @@ from gitbaton.git.objects import (
     RefChange,
     in_the_way,
     is_oid,
-    is_permanent,
     is_ref,
     linked_ref,
     packed_refs,
@@ -105,7 +105,7 @@ class GitObjects(Objects):
         stdin = b"".join(os.fsencode(word) + b"\0" for word in words)
         result = self._moved(stdin, len(transactions)) if self._lasting else self.git.run(*_MOVE, stdin=stdin)
         if result.code != 0:
-            error = RefConflictError if re.search(_CONFLICT, result.err) and not is_permanent(result.err) else GitError
+            error = RefConflictError if re.search(_CONFLICT, result.err) and not re.search(LASTING, result.err) else GitError
             raise error(f"cannot update a ref: {result.fatal()}")
 
     def _moved(self, stdin: bytes, transactions: int) -> Result:

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from gitbaton.errors import GitError, RemoteError
 from gitbaton.git.repo import Progress
 from gitbaton.git.run import Git
-from gitbaton.system.process import Result, begin
+from gitbaton.system.process import Process, Result, begin
 
 _LOOK = 0.2  # seconds between two looks at how far git is
 # What git and the server say of how far they are, and nothing else: a hook's words begin with "remote: ", too.
@@ -136,33 +136,28 @@ class Bounded:
             with _ended_with_us(group=not self.prompts) as started:
                 begun = begin(self.git.argv(*args), {**self.env, **(env or {})}, self.left, stdin, detached=not self.prompts)
                 started(begun.pid)
-                return self._collect(args[0], begun.pid, begun.out, begun.err, began + self.left, told)
+                return self._collect(args[0], begun, began + self.left, told)
         finally:
             self.left -= time.monotonic() - began
 
-    def _collect(self, verb: str, pid: int, out: int, err: int, deadline: float, told: Progress | None) -> Result:
+    def _collect(self, verb: str, process: Process, deadline: float, told: Progress | None) -> Result:
         chunks: list[bytes] = []
         ended = False
         try:
             poll = select.poll()
-            poll.register(out, select.POLLIN)
-            while _readable(poll, deadline, err, told):
-                chunk = os.read(out, 1 << 20)
+            poll.register(process.out, select.POLLIN)
+            while _readable(poll, deadline, process.err, told):
+                chunk = os.read(process.out, 1 << 20)
                 if not chunk:
                     ended = True
                     break
                 chunks.append(chunk)
         finally:
             if not ended:
-                _end(pid, group=not self.prompts)
-            os.close(out)
-            code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-            size = os.lseek(err, 0, os.SEEK_END)
-            said = os.pread(err, min(size, 1 << 20), 0)
-            os.close(err)
+                _end(process.pid, group=not self.prompts)
+            code, text = process.reap()
         if not ended:
             raise OutOfTimeError(f"'git {verb}' did not end in its time and was stopped")
-        text = said.decode("utf-8", "surrogateescape")
         if told is not None:
             text = "".join(f"{line}\n" for line in re.split(r"[\r\n]+", text) if line and not _PROGRESS.match(line))
         return Result(code=code, out=b"".join(chunks), err=text)
@@ -303,7 +298,10 @@ def failure(shown: str, said: str, *, writing: bool = False) -> RemoteError:
     said = without_credentials(said)
     lines = _whole([_PREFIX.sub("", line).strip() for line in said.splitlines()])
     if any(_LACKS in line for line in lines):
-        return RemoteError(f"'{shown}' is a bundle that {_lacking(lines)}", kind="other")
+        oids = [line.split(" ")[0] for line in lines if _OID.match(line)]
+        many = f"{len(oids)} commits that are" if len(oids) > 1 else "a commit that is"
+        lacks = f"{many} not here: {oids[0] if oids else 'git does not say which'}"
+        return RemoteError(f"'{shown}' is a bundle that stands on {lacks}", kind="other")
     words = server_words(said)
     for kind, pattern in _SAID:
         line = next((text for text in lines if pattern.search(text)), None)
@@ -336,19 +334,6 @@ def _whole(lines: list[str]) -> list[str]:
         else:
             found.append(line)
     return found
-
-
-def _lacking(lines: list[str]) -> str:
-    """Return what git lists of the commits that a bundle stands on and that are not here."""
-    oids = [line.split(" ")[0] for line in lines if _OID.match(line)]
-    many = f"{len(oids)} commits that are" if len(oids) > 1 else "a commit that is"
-    return f"stands on {many} not here: {oids[0] if oids else 'git does not say which'}"
-
-
-def timed_out(shown: str, seconds: float) -> RemoteError:
-    """Return the error for an exchange that is out of time."""
-    hint = "--timeout SECONDS gives it more time"
-    return RemoteError(f"'{shown}' did not answer within {seconds:g} s", hint, kind="timeout")
 
 
 def refused(reason: str) -> str:

@@ -96,8 +96,7 @@ def remember(objects: Sequence[NewObject]) -> None:
     global _size
     with _lock:
         for item in objects:
-            known = _recent.pop(item.oid, None)
-            _size += len(item.data) if known is None else 0
+            _size += len(item.data) if _recent.pop(item.oid, None) is None else 0
             _recent[item.oid] = item
         while _size > _RECENT:
             _size -= len(_recent.pop(next(iter(_recent))).data)

@@ -28,7 +28,7 @@ else:
 
 OID = re.compile(r"(?:[0-9a-f]{40}|[0-9a-f]{64})\Z")
 _REF = re.compile(r"(?:refs/[^\0- \x7f~^:?*\[\\]+|[A-Z][A-Z_]*)\Z")
-_LASTING = (
+LASTING = (
     r"Permission denied|Operation not permitted|Read-only file system|No space left on device|Disk quota exceeded"
     r"|Too many open files"
 )
@@ -245,11 +245,6 @@ def check_size(oid: str, kind: Kind, size: int) -> None:
         raise GitError(f"object {oid} is too large: {size:,} bytes, where a {kind} may have {most:,}")
 
 
-def is_permanent(said: str) -> bool:
-    """Whether this lock error of git or libgit2 is permanent, so that retrying is useless."""
-    return re.search(_LASTING, said) is not None
-
-
 def zero(algorithm: Algorithm) -> Oid:
     """Return the null id."""
     return "0" * _HEX_LENGTH[algorithm]
@@ -262,10 +257,8 @@ def author_at(author: bytes, when: datetime) -> bytes:
 
 def commit_data(*, tree: Oid, parents: Iterable[Oid], author: bytes, message: bytes) -> bytes:
     """Return a raw commit with its author as the committer; raw because git and libgit2 clean names each in their own way."""
-    lines = [b"tree " + tree.encode()]
-    lines += [b"parent " + parent.encode() for parent in parents]
-    lines += [b"author " + author, b"committer " + author, b"", message]
-    return b"\n".join(lines)
+    above = [b"parent " + parent.encode() for parent in parents]
+    return b"\n".join([b"tree " + tree.encode(), *above, b"author " + author, b"committer " + author, b"", message])
 
 
 def parse_commit(data: bytes) -> RawCommit:

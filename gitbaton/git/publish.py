@@ -272,9 +272,7 @@ def move_refs(repo: Repo, *transactions: Sequence[RefChange], how: Fsync, disk: 
 def flush(repo: Repo, paths: Sequence[str], root: str) -> None:
     """Fsync files below ``root`` and their folders; of many, the whole file system with one call. What is missing is passed
     over. Raises GitError."""
-    if fsync(repo) != "always" or not paths:
-        return
-    if len(paths) > _FEW and sync_all(repo, root):
+    if fsync(repo) != "always" or not paths or (len(paths) > _FEW and sync_all(repo, root)):
         return
     full = [os.path.join(root, path) for path in paths]
     above = {os.path.dirname(path) for path in full}
@@ -425,7 +423,7 @@ def _rename_in(repo: Repo, own: str, made: Sequence[str], *, sync: bool) -> list
         target = os.path.join(folder, f"pack-{os.urandom(len(name) // 2).hex()}")
         keeps.append(target + ".keep")
         with open(keeps[-1], "xb") as file:
-            file.write(_owner())
+            file.write(f"{WORD} {os.getpid()} {groups.mark(os.getpid())} {_pid_namespace()}\n".encode())
         for end in _ENDS:
             os.rename(os.path.join(own, f"pack-{name}{end}"), target + end)
     if sync:
@@ -439,11 +437,6 @@ def sync_all(repo: Repo, place: str) -> bool:
         return begin(["sync", "-f", "--", place], repo.git.env, repo.git.timeout).finish().code == 0
     except GitError:
         return False
-
-
-def _owner() -> bytes:
-    """Return the content of a keep file of this process: its id, its start, and its PID namespace."""
-    return f"{WORD} {os.getpid()} {groups.mark(os.getpid())} {_pid_namespace()}\n".encode()
 
 
 def _pid_namespace() -> str:

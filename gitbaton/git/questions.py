@@ -11,9 +11,9 @@ from contextlib import suppress
 from gitbaton.errors import GitError
 from gitbaton.git.objects import OID, in_the_way
 from gitbaton.git.repo import PROTECTED, Repo, add, put
-from gitbaton.git.run import Git, base_environment, zsplit
+from gitbaton.git.run import Git, base_environment, configured, zsplit
 from gitbaton.model import Oid, WorktreeId
-from gitbaton.system.files import born, open_regular, read_regular, remove_folder, sync_paths
+from gitbaton.system.files import born, open_regular, read_or_none, read_regular, remove_folder, sync_paths
 from gitbaton.values import value
 
 # Not compiled before they are needed: each costs every command a tenth of a millisecond.
@@ -328,12 +328,7 @@ def _without(git: Git, fields: list[str]) -> Git:
     """Return the same without the filters that the repository's own configuration names."""
     scopes = zip(fields[::2], fields[1::2], strict=False)
     keys = {field.partition("\n")[0] for scope, field in scopes if scope in ("local", "worktree")}
-    start = os.environ.get("GIT_CONFIG_COUNT", "")
-    number = int(start) if start.isdigit() else 0
-    env = {"GIT_CONFIG_COUNT": str(number + len(keys))} if keys else {}
-    for at, key in enumerate(sorted(keys), number):
-        env |= {f"GIT_CONFIG_KEY_{at}": key, f"GIT_CONFIG_VALUE_{at}": "false" if key.endswith(".required") else ""}
-    return git.changed(env)
+    return configured(git, {key: "false" if key.endswith(".required") else "" for key in sorted(keys)})
 
 
 MAX_REWRITES = 1000
@@ -356,11 +351,8 @@ def rewritten_commits(repo: Repo) -> dict[Oid, Oid]:
 def filtered_commits(repo: Repo) -> dict[bytes, bytes]:
     """Return the old ids of commits that git-filter-repo rewrote, by their new ids, as its own record says; empty where it
     never ran."""
-    try:
-        lines = read_regular(os.path.join(repo.layout.common_dir, "filter-repo", "commit-map")).splitlines()
-    except OSError:
-        return {}
-    rows = (line.split() for line in lines)
+    said = read_or_none(os.path.join(repo.layout.common_dir, "filter-repo", "commit-map")) or b""
+    rows = (line.split() for line in said.splitlines())
     return {row[1]: row[0] for row in rows if len(row) == 2 and row[0] != row[1] and row[1].strip(b"0")}
 
 

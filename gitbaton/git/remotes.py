@@ -10,7 +10,7 @@ from contextlib import nullcontext
 from tempfile import TemporaryDirectory
 
 from gitbaton.errors import RemoteError, UsageError
-from gitbaton.git.bounded import Bounded, OutOfTimeError, failure, refused, server_words, timed_out, without_credentials
+from gitbaton.git.bounded import Bounded, OutOfTimeError, failure, refused, server_words, without_credentials
 from gitbaton.git.foreground import environment
 from gitbaton.git.objectlists import all_refs
 from gitbaton.git.objects import RefChange, is_oid, is_ref
@@ -236,7 +236,8 @@ class Connection:
         try:
             return self.bounded.run(*_ASIDE, *args, stdin=stdin, env=env, told=told)
         except OutOfTimeError:
-            raise timed_out(self.remote.shown, self.seconds) from None
+            said = f"'{self.remote.shown}' did not answer within {self.seconds:g} s"
+            raise RemoteError(said, "--timeout SECONDS gives it more time", kind="timeout") from None
 
     def _failure(self, said: str) -> RemoteError:
         """Return what git said as an error, with words of its own for a bundle, which is a file."""
@@ -430,8 +431,7 @@ class Shelter:
 def _settings(repo: Repo) -> bytes:
     """Return all settings as git sees them in the repository, as one file: includes may depend on the place, and are read
     there. What each call brings along is none of them."""
-    raw = repo.git.out("config", "--list", "--show-scope", "--includes", "-z")
-    fields = raw.split(b"\0")[:-1]
+    fields = repo.git.out("config", "--list", "--show-scope", "--includes", "-z").split(b"\0")[:-1]
     rows = []
     for scope, item in zip(fields[::2], fields[1::2], strict=True):
         key, given, text = item.partition(b"\n")

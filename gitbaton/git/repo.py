@@ -41,6 +41,7 @@ from gitbaton.system.files import (
     mode_of,
     open_below,
     open_lasting,
+    read_or_none,
     read_regular,
     share,
     sweep,
@@ -329,11 +330,8 @@ class Repo:
         return found is not None and found.oid == oid
 
     def _read(self, name: str) -> str:
-        try:
-            path = os.path.join(self.layout.git_dir, name)
-            return read_regular(path, 4096, follow=True).decode("utf-8", "replace").strip()
-        except OSError:
-            return ""
+        found = read_or_none(os.path.join(self.layout.git_dir, name), 4096, follow=True)
+        return (found or b"").decode("utf-8", "replace").strip()
 
     def worktree_id(self) -> WorktreeId:
         """Return this work tree's path and when gitbaton first met it (a file in its git directory remembers)."""
@@ -376,14 +374,12 @@ class Repo:
         """Say in a work tree's ``expect`` file (default: this one's) which HEAD its current checkpoint stands on; None
         removes it."""
         path = os.path.join(os.path.join(git_dir, "baton") if git_dir else self.own_dir, "expect")
-        with suppress(OSError):
-            if read_regular(path, _LINE) == f"{head}\n".encode():
-                return
-        if head is None:
-            if os.path.lexists(path):
-                drop(self, path)
+        if read_or_none(path, _LINE) == f"{head}\n".encode():
             return
-        put(self, path, f"{head}\n".encode())
+        if head is not None:
+            put(self, path, f"{head}\n".encode())
+        elif os.path.lexists(path):
+            drop(self, path)
 
     @contextmanager
     def lock(self, names: tuple[str, ...], wait: float = LOCK_WAIT, *, of: str = "flock") -> Iterator[None]:
@@ -609,11 +605,8 @@ def no_id(repo: Repo, head: Head) -> str:
     if head.oid is not None or head.branch is None:
         return ""
     ref = f"refs/heads/{head.branch}"
-    try:
-        text = os.fsdecode(read_regular(os.path.join(repo.layout.common_dir, ref), 4096)).strip()
-    except OSError:
-        return ""
-    return "" if OID.match(text) else f"'{ref}', where HEAD is, holds no id"
+    found = read_or_none(os.path.join(repo.layout.common_dir, ref), 4096)
+    return "" if found is None or OID.match(os.fsdecode(found).strip()) else f"'{ref}', where HEAD is, holds no id"
 
 
 def _headless(folder: str) -> str | None:

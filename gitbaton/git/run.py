@@ -161,6 +161,18 @@ def refuse_index(result: Result) -> None:
         raise DamagedIndexError(f"the index {'is damaged' if closed == said else 'cannot be read'}: {closed}")
 
 
+def configured(git: Git, settings: dict[str, str]) -> Git:
+    """Return the same git with other settings. A key with an equals sign does not fit behind ``-c``, which else wins."""
+    plain = [f"{key}={text}" for key, text in settings.items() if "=" not in key]
+    odd = {key: text for key, text in settings.items() if "=" in key}
+    count = git.env.get("GIT_CONFIG_COUNT", "")
+    at = int(count) if count.isdecimal() else 0
+    env = {"GIT_CONFIG_COUNT": str(at + len(odd))} if odd else {}
+    for number, (key, text) in enumerate(odd.items(), at):
+        env |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": text}
+    return git.changed(env, *plain)
+
+
 def zsplit(raw: bytes) -> list[str]:
     """Return the NUL-ended fields of git's ``-z`` output, decoded as paths."""
     return [os.fsdecode(field) for field in raw.split(b"\0")[:-1]]

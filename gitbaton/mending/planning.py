@@ -169,9 +169,11 @@ class _MendPlanner:
         """Plan the refs of tracks, fetched ones, too, and of the states before each restore."""
         survey, chains = self.survey, ChainMender(self.survey, self.dropped)
         names = [name for name in survey.ours if known(name)]
-        orphans = [chain_ref(track) for name in names if (track := track_of(name)) and name.startswith(TIPS)]
-        orphans += [name for name in survey.missing if name.startswith(CHAINS)]
-        orphans += [SAFETY + prefix.rstrip("/") for prefix, _, _ in survey.worktrees if survey.missing]
+        orphans = [
+            *(chain_ref(track) for name in names if (track := track_of(name)) and name.startswith(TIPS)),
+            *(name for name in survey.missing if name.startswith(CHAINS)),
+            *(SAFETY + prefix.rstrip("/") for prefix, _, _ in survey.worktrees if survey.missing),
+        ]
         orphans = [name for name in orphans if name not in survey.ours and not state.pending(survey.repo)]
         for name in sorted({*names, *orphans}):
             fits, oid, fetched = self._fits(name), survey.pointing.get(name), name.startswith(REMOTES)

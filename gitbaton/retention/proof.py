@@ -22,7 +22,7 @@ from gitbaton.scanning.objects import holding, scanner, text_of
 from gitbaton.store import CHAINS, CURRENT, NOTES, SAFETY, TIPS, Store
 from gitbaton.store.read import is_ours, own_refs
 from gitbaton.store.refs import REMOTES
-from gitbaton.system.files import read_regular, remove_folder
+from gitbaton.system.files import read_or_none, remove_folder
 from gitbaton.transcripts import files
 from gitbaton.values import value
 
@@ -117,10 +117,7 @@ def _named_in(repo: Repo, place: str, made: Forgetting, needles: Sequence[bytes]
 
 def holds(path: str, needles: Iterable[bytes]) -> bool:
     """Whether a regular file holds any of some texts."""
-    try:
-        data = read_regular(path, _MAX_FILE)
-    except OSError:
-        return False
+    data = read_or_none(path, _MAX_FILE) or b""
     return any(needle in data for needle in needles)
 
 
@@ -208,8 +205,13 @@ def _named_texts(made: Forgetting) -> dict[tuple[str, str], None]:
     """Return each field of the checkpoints that were named with its text; what an automatic one says of itself is none."""
     found: dict[tuple[str, str], None] = {}
     for c in (stored.checkpoint for stored in made.parts if stored.id in made.ids):
-        rows = [("step", c.headline if c.carried or c.kind == "manual" else ""), ("note", c.note), ("next_cmd", c.next_cmd)]
-        rows += [*(("decision", text) for text in c.decisions), *(("extra", text) for _, text in c.extra)]
+        rows = (
+            ("step", c.headline if c.carried or c.kind == "manual" else ""),
+            ("note", c.note),
+            ("next_cmd", c.next_cmd),
+            *(("decision", text) for text in c.decisions),
+            *(("extra", text) for _, text in c.extra),
+        )
         found |= {(name, text): None for name, text in rows if len(text) >= _LEAST}
     return found
 
@@ -285,8 +287,10 @@ def _files(baton: Baton, made: Forgetting, reached: Mapping[Oid, bytes]) -> tupl
     if not left:
         return [], said
     tracks, first = {s.checkpoint.track for s in made.parts}, min(s.checkpoint.created for s in made.parts)
-    items = [stored for track in baton.store.chains()[0] for stored in baton.store.history(track).items]
-    items += [stored for ref in baton.store.objects.refs(SAFETY) for stored in baton.store.chain(ref, None).items]
+    items = [
+        *(stored for track in baton.store.chains()[0] for stored in baton.store.history(track).items),
+        *(stored for ref in baton.store.objects.refs(SAFETY) for stored in baton.store.chain(ref, None).items),
+    ]
     holders = holding(baton.store, items, left.keys())
     users = objectlists.everything(baton.repo, ("refs/baton/*", f"{TIPS}*", NOTES), kept=False).keys() & left.keys()
     fetched = [f"{REMOTES}*/tracks/{encode_track(track)}" for track in sorted(tracks)]

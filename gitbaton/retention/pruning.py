@@ -305,21 +305,17 @@ def delete(baton: Baton, made: Deletion, *, force: bool) -> tuple[Deletion, list
 
     def applied(made: Deletion, held: bool) -> tuple[Deletion, list[str]]:
         permit(baton, made, force=force)
-        return made, _deleted(baton, made, held=held)
+        return made, apply_deletion(baton, made, held=held)
 
     made, said = retry_under_lock(baton, made, lambda held: deletion(baton, made.track, held=held), applied)
     return made, [*said, *baton.refresh()]
 
 
-def apply_deletion(baton: Baton, made: Deletion) -> list[str]:
-    """Remove the track in one transaction, and leave tombstones; what should be said about it.
+def apply_deletion(baton: Baton, made: Deletion, *, held: bool = False) -> list[str]:
+    """Remove the track in one transaction, and leave tombstones; what should be said about it. ``held``: whether the lock is.
 
     Raises RefConflictError when what it was made for has moved meanwhile: nothing is changed then.
     """
-    return [*_deleted(baton, made, held=False), *baton.refresh()]
-
-
-def _deleted(baton: Baton, made: Deletion, *, held: bool) -> list[str]:
     chain, gone = chain_ref(made.track), [stored.id for stored in made.items]
     unpinned = [stored.id for stored in made.pinned]  # a pin would bring it back
     keep: dict[str, tuple[Stored, ...]] = {made.track: ()} if made.here else {}

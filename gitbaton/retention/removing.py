@@ -145,8 +145,10 @@ def places(baton: Baton, root: str) -> Iterator[mirror.LatestPlace]:
     """Yield the places of LATEST in the work tree at ``root``: that of this Baton, and those that info/exclude names."""
     where = baton.latest
     found = [mirror.at(where, root)] if where is not None else []
-    for inside in mirror.listed(baton.repo):
-        found.append(mirror.LatestPlace(directory=os.path.normpath(os.path.join(root, inside)), inside=inside, root=root))
+    found += [
+        mirror.LatestPlace(directory=os.path.normpath(os.path.join(root, inside)), inside=inside, root=root)
+        for inside in mirror.listed(baton.repo)
+    ]
     yield from dict.fromkeys(found)
 
 

@@ -482,8 +482,7 @@ def _without(
         if note.older and settle is not None:
             kept = settle(target, kept)
         if kept != note:
-            empty = not kept.entries and not kept.preamble and not kept.older
-            text = b"" if empty else kept.render(full)
+            text = kept.render(full) if kept.entries or kept.preamble or kept.older else b""
             changed |= {blob: text} if text != found.data else {}
     return changed
 

@@ -89,8 +89,7 @@ class ChainComparison:
         rewriting: bool,
     ) -> None:
         self.store, self.seen, self.ours, self.shown, self.rewriting = store, seen, ours, shown, rewriting
-        self.mine, self.both = said
-        self.limit = limit
+        (self.mine, self.both), self.limit = said, limit
         self.objects: list[NewObject] = []
         self.added: dict[str, list[Oid]] = {}
         self._ids: dict[Oid, list[Oid]] = {}
@@ -122,10 +121,17 @@ class ChainComparison:
     def _refused(
         self, track: str, reason: str, *, count: int = 0, forgotten: int = 0, hint: str = "", broken: bool = False
     ) -> Move:
-        move = Move(
-            ref=chain_ref(track), item=("track", track), action="refused", seen=self.seen.tracks.get(track), reason=reason
+        return Move(
+            ref=chain_ref(track),
+            item=("track", track),
+            action="refused",
+            seen=self.seen.tracks.get(track),
+            reason=reason,
+            count=count,
+            forgotten=forgotten,
+            hint=hint,
+            broken=broken,
         )
-        return replace(move, count=count, forgotten=forgotten, hint=hint, broken=broken)
 
     def _move(self, track: str) -> Move | None:
         tip, seen = self.ours.get(track), self.seen.tracks.get(track)
@@ -174,8 +180,15 @@ class ChainComparison:
         if self.rewriting and dropped != ids:
             new = self._put(merged((k for k in links(self.store, track, seen) if k.id not in dropped), ()))[-1].commit
         action = "same" if not self.rewriting else "rewrite" if new else "delete"
-        move = Move(ref=chain_ref(track), item=("track", track), action=action, seen=seen, new=new)
-        return replace(move, dropped=len(dropped), forgotten=forgotten)
+        return Move(
+            ref=chain_ref(track),
+            item=("track", track),
+            action=action,
+            seen=seen,
+            new=new,
+            dropped=len(dropped),
+            forgotten=forgotten,
+        )
 
     def _apart(self, track: str, tip: Oid, seen: Oid) -> Move:
         """Plan for a chain that has left ours, or has lost its beginning."""
@@ -192,8 +205,16 @@ class ChainComparison:
             own = self._put(merged(links(self.store, track, tip), late))
             tip, have = own[-1].commit or tip, [link.id for link in own]
         lacks, gone = set(have).difference(there), set(there).difference(have)
-        move = Move(ref=chain_ref(track), item=("track", track), action="same", seen=seen, new=seen, dropped=len(gone))
-        move = replace(move, count=len(lacks), forgotten=len(gone & self.both.forgotten))
+        move = Move(
+            ref=chain_ref(track),
+            item=("track", track),
+            action="same",
+            seen=seen,
+            new=seen,
+            dropped=len(gone),
+            count=len(lacks),
+            forgotten=len(gone & self.both.forgotten),
+        )
         if not lacks and there[-1:] == have[-1:] and not (gone and self.rewriting):
             return move
         if self.rewriting:
@@ -322,8 +343,7 @@ def notes_move(baton: Baton, compared: ChainComparison, moves: Sequence[Move]) -
     }
     texts = dict(_texts(store, compared, public))
     both = compared.both
-    removed = (both.forgotten | both.pruned) if compared.rewriting else frozenset[Oid]()
-    removed = frozenset(oid for oid in removed if both.dropped(oid))
+    removed = frozenset(oid for oid in both.forgotten | both.pruned if compared.rewriting and both.dropped(oid))
     author = author_at(NOBODY, baton.clock())
     objects, change = plan_notes(store, texts, author, b"checkpoints pushed\n", removed, (old, tree))
     if change is None or change.new is None:

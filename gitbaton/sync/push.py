@@ -64,7 +64,7 @@ from gitbaton.sync.items import (
     torn_notes,
 )
 from gitbaton.sync.kinds import ChainComparison, keeps, meta_move, notes_move, run_moves, talk_moves
-from gitbaton.system.files import read_regular
+from gitbaton.system.files import read_or_none
 from gitbaton.threads.names import LATE, THREADS, late_ref, ref_of
 from gitbaton.values import replace, value
 from gitbaton.worktree.gate import ANNEX, DVC, LFS, MOST, OTHER, kept_by, lfs_oid
@@ -312,8 +312,9 @@ class _Push:
         limit = self.baton.clock() + SLACK
         compared = ChainComparison(store, seen, self.ours, (self.mine, both), self.shown, limit, rewriting=rewriting)
         moves, objects, warnings, left = compared.moves(choice), compared.objects, list(self.warnings), ""
-        ours = META in seen.refs or bool(seen.tracks)
-        if ours or any(move.action != "refused" for move in moves):  # else nothing of ours is wanted there
+        if (
+            META in seen.refs or seen.tracks or any(move.action != "refused" for move in moves)
+        ):  # else nothing of ours is wanted there
             told, more = meta_move(store, seen, both)
             moves, objects = [*moves, *told], [*objects, *more]
         try:
@@ -517,10 +518,7 @@ def _path(repo: Repo, remote: str, item: Item) -> str:
 
 
 def _addresses(path: str) -> frozenset[str]:
-    try:
-        return frozenset(read_regular(path).decode("utf-8", "surrogateescape").split("\n")) - {""}
-    except OSError:
-        return frozenset()
+    return frozenset((read_or_none(path) or b"").decode("utf-8", "surrogateescape").split("\n")) - {""}
 
 
 def exposure(baton: Baton, moves: Sequence[Move], haves: Sequence[Oid], agreed: Collection[Item] = ()) -> Exposure | None:
@@ -698,9 +696,8 @@ def sendable(baton: Baton, found: Sequence[Pointer]) -> list[str]:
     skips = os.environ.get("GIT_LFS_SKIP_PUSH", "").lower() in ("1", "true", "t", "yes", "on")
     if skips or shutil.which("git-lfs") is None or not any(pointer.oid for pointer in found):
         return []
-    common = baton.repo.layout.common_dir
     place = ([text for _, text in matching(baton.repo, r"^lfs\.storage$")] or ["lfs"])[-1]
-    folder = os.path.join(common, place, "objects")
+    folder = os.path.join(baton.repo.layout.common_dir, place, "objects")
     oids = dict.fromkeys(pointer.oid for pointer in found if pointer.oid)
     return [oid for oid in oids if os.path.isfile(os.path.join(folder, oid[:2], oid[2:4], oid))]
 

@@ -127,10 +127,12 @@ def _rows(
 ) -> list[Fetched]:
     """Return what came of each track, and of each run and thread where they were asked for."""
     lost = [row for row in gone if row.item[0] == "thread"]
-    rows = fetched_tracks(baton, line.remote.name, seen, before, choice)
-    rows += fetched_runs(baton, line.remote.name, seen, before) if choice.runs else []
-    rows += [row for row in gone if row not in lost]
-    return rows + (threads.fetched(baton, line, seen, before, choice, lost) if choice.threads else [])
+    return [
+        *fetched_tracks(baton, line.remote.name, seen, before, choice),
+        *(fetched_runs(baton, line.remote.name, seen, before) if choice.runs else []),
+        *(row for row in gone if row not in lost),
+        *(threads.fetched(baton, line, seen, before, choice, lost) if choice.threads else []),
+    ]
 
 
 def join(baton: Baton, line: Connection, seen: RemoteRefs, gathered: Gathered, choice: Choice, *, write: bool) -> Joining:

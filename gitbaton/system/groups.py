@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 
-from gitbaton.system.files import memory_file
+from gitbaton.system.files import closing_fd, memory_file
 from gitbaton.system.process import spawn
 from gitbaton.values import value
 
@@ -206,13 +206,9 @@ def _says(pid: int, word: str) -> bool:
 def _listed(pid: int | None = None) -> dict[int, _Process]:
     """The processes as ``ps`` lists them."""
     which = ["-ax"] if pid is None else ["-p", str(pid)]
-    out, null = memory_file(), os.open(os.devnull, os.O_RDWR)
-    try:
+    with closing_fd(memory_file()) as out, closing_fd(os.open(os.devnull, os.O_RDWR)) as null:
         words = ["ps", *which, "-o", "pid=,ppid=,pgid=,stat=,lstart="]
         os.waitpid(spawn(words, {**os.environ, "LC_ALL": "C", "TZ": "UTC"}, null, out, null), 0)
         text = os.pread(out, os.lseek(out, 0, os.SEEK_END), 0).decode("ascii", "replace")
-    finally:
-        os.close(out)
-        os.close(null)
     rows = (line.split(None, 4) for line in text.splitlines())
     return {int(r[0]): _Process(int(r[0]), int(r[1]), (int(r[2]),), r[3], "-".join(r[4].split())) for r in rows if len(r) == 5}

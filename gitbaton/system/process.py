@@ -13,7 +13,7 @@ from contextlib import suppress
 from itertools import islice
 
 from gitbaton.errors import GitError, GitTimeoutError
-from gitbaton.system.files import memory_file, remove_folder
+from gitbaton.system.files import closing_fd, memory_file, remove_folder
 from gitbaton.values import value
 
 # The current directory may hold a module of ours by name only.
@@ -73,12 +73,16 @@ class Process:
             os.kill(self.pid, signal.SIGKILL)  # nobody waits for it any more
             raise
         finally:
-            os.close(self.out)
-            code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
-            size = os.lseek(self.err, 0, os.SEEK_END)
-            err = os.pread(self.err, min(size, 1 << 20), 0)
-            os.close(self.err)
-        return Result(code=code, out=b"".join(chunks), err=err.decode("utf-8", "surrogateescape"))
+            code, err = self.reap()
+        return Result(code=code, out=b"".join(chunks), err=err)
+
+    def reap(self) -> tuple[int, str]:
+        """Wait for the command, of which no more output is read; return its exit status and what it complained of."""
+        os.close(self.out)
+        code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        with closing_fd(self.err):
+            err = os.pread(self.err, min(os.lseek(self.err, 0, os.SEEK_END), 1 << 20), 0)
+        return code, err.decode("utf-8", "surrogateescape")
 
     def stop(self) -> None:
         """Kill the command, whatever it says."""
@@ -147,12 +151,8 @@ def leave(
 
 def detach(argv: Sequence[str], env: Mapping[str, str], stdin: bytes) -> None:
     """Start a program that is not waited for, its input from memory, its output nowhere. Raises GitError."""
-    source, sink = memory_file(stdin), os.open(os.devnull, os.O_WRONLY)
-    try:
+    with closing_fd(memory_file(stdin)) as source, closing_fd(os.open(os.devnull, os.O_WRONLY)) as sink:
         leave(argv, env, source, sink, sink)
-    finally:
-        os.close(source)
-        os.close(sink)
 
 
 def remove_later(folder: str) -> None:

@@ -64,8 +64,9 @@ class Difference:
 def entry_at(objects: Objects, tree: Oid, path: str) -> GitEntry | None:
     """Return a tree's entry at a path; None where there is nothing, or a folder. Raises RecordError."""
     found = lookup(objects, tree, os.fsencode(path))
-    there = found is not None and not found.is_tree
-    return GitEntry(mode=found.mode.decode("ascii", "replace"), oid=found.oid) if found is not None and there else None
+    if found is None or found.is_tree:
+        return None
+    return GitEntry(mode=found.mode.decode("ascii", "replace"), oid=found.oid)
 
 
 def differences(git: Git, now: Oid, then: Oid, specs: Sequence[str] = ()) -> list[Difference]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import socket
@@ -17,6 +18,7 @@ from gitbaton.system.files import (
     TOKENS,
     acquire,
     closing_fd,
+    names_in,
     open_folder,
     open_lasting,
     read_regular,
@@ -73,8 +75,6 @@ class Marker:
         self._say(["child", child.word, child.pid, child.mark])
 
     def _say(self, *lines: Sequence[object], lasting: bool = False) -> None:
-        import json
-
         try:
             os.write(self.lock_fd, "".join(json.dumps(line) + "\n" for line in lines).encode())
             if lasting:
@@ -123,10 +123,7 @@ def left(repo: Repo) -> tuple[tuple[str, bool, str], ...]:
 def _left(repo: Repo) -> Iterator[tuple[str, list[str], ChildProcess | None]]:
     """Yield each unlocked crash marker of this machine, and what it names; locked until the next is asked for."""
     folder = os.path.join(repo.shared_dir, _FOLDER)
-    try:
-        names = sorted(os.listdir(folder)) if has_folder(repo, folder) else []
-    except OSError:
-        return
+    names = sorted(names_in(folder)) if has_folder(repo, folder) else []
     for path in (os.path.join(folder, name) for name in names if NAME.match(name)):
         with suppress(OSError), closing_fd(open_lasting(path, make=False)) as fd:  # it may be gone, another user's, or no file
             found = os.fstat(fd)
@@ -150,9 +147,8 @@ def _made(repo: Repo, token: str, place: str, *, first: bool) -> bool:
         if not os.path.isabs(place) or os.path.realpath(above) != above:
             return False
         found = os.lstat(place)
-        if not (name == token or (name.startswith(token + "-") and not first)):
-            return False
-        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+        named = name == token or (name.startswith(token + "-") and not first)
+        if not named or not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
             return False
         with _readable(place, found.st_mode) as folder:
             said = {name: _said(name, folder) for name in TOKENS}
@@ -201,8 +197,6 @@ def _readable(place: str, mode: int) -> Iterator[int]:
 def _read(data: bytes) -> tuple[list[str], ChildProcess | None, bool]:
     """Return what a marker names: places, the command that ran there last, and whether all that was on this machine (the same
     boot is the same machine, whatever its name). A line that a power cut tore says nothing."""
-    import json
-
     places, child, here = [], None, True
     for line in data.splitlines():
         try:

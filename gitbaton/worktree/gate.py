@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 
 from gitbaton.git.repo import Repo
-from gitbaton.git.run import Git, zsplit
+from gitbaton.git.run import Git, configured, zsplit
 from gitbaton.system.files import read_regular
 from gitbaton.worktree.heldbytes import HeldStore
 
@@ -44,9 +44,12 @@ def has_attributes(repo: Repo, root: str, paths: Iterable[str], word: bytes = b"
         return True
     home, config = env.get("HOME", ""), env.get("XDG_CONFIG_HOME", "")
     users = os.path.join(config or os.path.join(home, ".config"), "git", "attributes")
-    places = [os.path.join(repo.layout.common_dir, "info", "attributes"), users]
-    places += () if env.get("GIT_ATTR_NOSYSTEM", "").lower() not in OFF else _system(env.get("PATH", os.defpath))
-    places += (os.path.join(root, folder, ".gitattributes") for folder in folders_of(paths))
+    places = [
+        os.path.join(repo.layout.common_dir, "info", "attributes"),
+        users,
+        *(_system(env.get("PATH", os.defpath)) if env.get("GIT_ATTR_NOSYSTEM", "").lower() in OFF else ()),
+        *(os.path.join(root, folder, ".gitattributes") for folder in folders_of(paths)),
+    ]
     return any(_speaks(place, word) for place in places)
 
 
@@ -133,18 +136,6 @@ def requiring(git: Git, names: Collection[str]) -> Git:
     """Return the same git, for which these filters are required, also those that are not configured: it stops at a file that
     one of them does not clean, and stores nothing of it."""
     return configured(git, {f"filter.{name}.required": "true" for name in sorted(names)})
-
-
-def configured(git: Git, settings: dict[str, str]) -> Git:
-    """Return the same git with other settings. A key with an equals sign does not fit behind ``-c``, which else wins."""
-    plain = [f"{key}={text}" for key, text in settings.items() if "=" not in key]
-    odd = {key: text for key, text in settings.items() if "=" in key}
-    count = git.env.get("GIT_CONFIG_COUNT", "")
-    at = int(count) if count.isdecimal() else 0
-    env = {"GIT_CONFIG_COUNT": str(at + len(odd))} if odd else {}
-    for number, (key, text) in enumerate(odd.items(), at):
-        env |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": text}
-    return git.changed(env, *plain)
 
 
 class Gate:

@@ -104,12 +104,6 @@ def _common(a: str, b: str) -> frozenset[str]:
     return frozenset(char.lower() for char in map(chr, near) if one(char) and other(char))
 
 
-@lru_cache(maxsize=1 << 14)
-def name_matcher(tokens: Tokens) -> Callable[[str], object]:
-    """Return a predicate: whether a name matches the tokens."""
-    return re.compile(name_regex(tokens) + r"\Z", re.DOTALL).match
-
-
 def name_regex(tokens: Tokens) -> str:
     """Return the names as a regular expression. Each stretch of characters after a ``*`` is taken where it first fits and
     never tried elsewhere (``(?>``): that is enough, and it keeps the time in proportion to the length. The end of the name
@@ -263,7 +257,7 @@ def _way(glob: str) -> tuple[tuple[Callable[[str], object], ...], bool]:
     elements = _elements(glob)
     deep = _DEEP in elements or not is_wild(glob)
     lead = elements[: elements.index(_DEEP)] if _DEEP in elements else elements if deep else elements[:-1]
-    return tuple(name_matcher(name) for name in lead if name is not _DEEP), deep
+    return tuple(re.compile(name_regex(name) + r"\Z", re.DOTALL).match for name in lead if name is not _DEEP), deep
 
 
 def overlap(a: Sequence[str], b: Sequence[str]) -> tuple[str, str] | None:
@@ -275,11 +269,9 @@ def overlap(a: Sequence[str], b: Sequence[str]) -> tuple[str, str] | None:
 def meet(a: str, b: str) -> bool:
     """Whether a path can match both of two globs in their normal form."""
     (lead_a, tail_a), (lead_b, tail_b) = _ends(a), _ends(b)
-    if not (lead_a.startswith(lead_b) or lead_b.startswith(lead_a)):
-        return False
-    if not (tail_a.endswith(tail_b) or tail_b.endswith(tail_a)):
-        return False
-    return any(_cross(x, y) for x in _variants(a) for y in _variants(b))
+    leads = lead_a.startswith(lead_b) or lead_b.startswith(lead_a)
+    tails = tail_a.endswith(tail_b) or tail_b.endswith(tail_a)
+    return leads and tails and any(_cross(x, y) for x in _variants(a) for y in _variants(b))
 
 
 @lru_cache(maxsize=1 << 14)

@@ -10,8 +10,8 @@ import os
 import re
 import stat
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection, Mapping
+from contextlib import AbstractContextManager, suppress
 
 from gitbaton.codec import in_quotes
 from gitbaton.errors import GitError, StaleError
@@ -161,10 +161,6 @@ class HeldStore:
         except OSError as error:
             raise GitError(f"'{self.folder}' cannot be written: {error.strerror or error}") from None
 
-    def has(self, held: HeldBytes) -> bool:
-        """Whether the bytes are here."""
-        return self._there(held.token)
-
     def read(self, path: str, held: HeldBytes) -> bytes:
         """Return the bytes that were held at ``path``. Raises GitError where they are not here, or are not these."""
         data = next((found for place in self._places if (found := self._file(place, held.token)) is not None), None)
@@ -206,11 +202,9 @@ class HeldStore:
             os.fsync(folder)
         return len(gone)
 
-    @contextmanager
-    def _opened(self, place: str) -> Iterator[int]:
-        """Yield a descriptor of a folder of these, reached through no link. Raises OSError."""
-        with closing_fd(folder_of_ours(self.repo, place)) as folder:
-            yield folder
+    def _opened(self, place: str) -> AbstractContextManager[int]:
+        """Provide a descriptor of a folder of these, reached through no link. Raises OSError."""
+        return closing_fd(folder_of_ours(self.repo, place))
 
     @property
     def _places(self) -> tuple[str, ...]:
@@ -221,6 +215,10 @@ class HeldStore:
         with suppress(OSError), self._opened(place) as folder:
             return read_regular(name, folder=folder)
         return None
+
+    def has(self, held: HeldBytes) -> bool:
+        """Whether the bytes are here."""
+        return self._there(held.token)
 
     def _there(self, token: str) -> bool:
         for place in self._places:

@@ -14,13 +14,13 @@ from gitbaton.git.gone import missing
 from gitbaton.git.loose import index_is_torn
 from gitbaton.git.objects import NewObject, new_object, object_id, tree_objects
 from gitbaton.git.repo import Repo, shared
-from gitbaton.git.run import EXACT, Git, Signature, checked, refuse_index, signature, start_listings, zsplit
+from gitbaton.git.run import EXACT, Git, Signature, checked, configured, refuse_index, signature, start_listings, zsplit
 from gitbaton.model import IGNORED, Flag, Oid, Skipped
 from gitbaton.system.files import copy_rest, read_regular, write_atomic
 from gitbaton.system.process import Process, Result
 from gitbaton.values import replace, value
 from gitbaton.worktree.filetrees import LINK, parents
-from gitbaton.worktree.gate import configured, has_links
+from gitbaton.worktree.gate import has_links
 
 MAX_FLAGS = 1000
 LINKS = "links"
@@ -413,8 +413,10 @@ def stages_tree(
     Its last object is the tree; there is none when nothing is unmerged, the lists are short and nothing is kept.
     """
     algorithm = index.repo.layout.algorithm
-    rows = [(f"{stage}/{os.fsdecode(path)}", mode.decode("ascii"), oid) for stage, path, mode, oid in facts.stages]
-    rows += [(f"{folder}/{path}", mode, oid) for folder, files in kept.items() for path, mode, oid in files]
+    rows = [
+        *((f"{stage}/{os.fsdecode(path)}", mode.decode("ascii"), oid) for stage, path, mode, oid in facts.stages),
+        *((f"{folder}/{path}", mode, oid) for folder, files in kept.items() for path, mode, oid in files),
+    ]
     before = [s.path for s in skipped if s.reason == IGNORED]
     more = facts.flags if len(listed(facts.flags)) < len(facts.flags) else ()
     lists = {

@@ -124,9 +124,7 @@ class Lane:
         known = self._nested.get(path)
         target = os.path.join(self._root, path, os.fsdecode(text).removeprefix("gitdir: ").rstrip("\r\n"))
         source = os.path.realpath(target)
-        if "\n" in source or not os.path.exists(os.path.join(source, "HEAD")):
-            return False
-        if self._within(source, text):
+        if "\n" in source or not os.path.exists(os.path.join(source, "HEAD")) or self._within(source, text):
             return False
         if known is not None and known.source == source:
             known.point()
@@ -248,10 +246,8 @@ class Registration:
     def _tidy(self) -> None:
         """Remove what a command left: locks, an operation under way, its own refs (not those that lie in tables)."""
         for name in os.listdir(self.git_dir):
-            path = os.path.join(self.git_dir, name)
-            if name in _KEPT or name.startswith("sharedindex.") or (self._reftable and name in _TABLES):
-                continue
-            remove(path)
+            if not (name in _KEPT or name.startswith("sharedindex.") or (self._reftable and name in _TABLES)):
+                remove(os.path.join(self.git_dir, name))
 
     def _follow_head(self) -> None:
         self._at = head_of(self.source, self._common) or self._oid(self.source, "HEAD")

@@ -354,8 +354,13 @@ def survey(index: PrivateIndex, root: str, touched: Collection[str] | None) -> M
     if known is None:
         known, lasting = _scan(index, root, frozenset(touched or ()), mask)
         if key and lasting:
-            data = {"key": key, "rest": known.modes.rest, "listed": dict(known.modes.listed)}
-            data |= {"folders": known.folders, "doubtful": known.doubtful}
+            data = {
+                "key": key,
+                "rest": known.modes.rest,
+                "listed": dict(known.modes.listed),
+                "folders": known.folders,
+                "doubtful": known.doubtful,
+            }
             save_cache(repo, os.path.join(repo.own_dir, _CACHE), index.path + ".modes", data)
     unsure = {*known.doubtful, *(touched or ())}
     fresh = narrow(root, [*unsure, *(f"{folder}/" for folder in known.folders)], rest=known.modes.rest)

@@ -520,8 +520,12 @@ class Conversion:
             "GIT_INDEX_FILE": os.path.join(self.place, "index"),
             "GIT_OBJECT_DIRECTORY": repo.objects_dir,
         }
-        settings = [f"core.autocrlf={self.local.autocrlf or 'false'}", f"core.eol={self.local.eol or 'native'}"]
-        settings += [f"core.attributesFile={os.path.join(self.place, 'general')}", "core.safecrlf=false"]
+        settings = [
+            f"core.autocrlf={self.local.autocrlf or 'false'}",
+            f"core.eol={self.local.eol or 'native'}",
+            f"core.attributesFile={os.path.join(self.place, 'general')}",
+            "core.safecrlf=false",
+        ]
         git = repo.git.changed(env, directory=top)
         first = (taken_back(git.env, repo.opened.env) + f"cd {quoted(root)} || exit; ").replace("%", "%%")
         for key, _, text in (one.partition("=") for one in git.config):

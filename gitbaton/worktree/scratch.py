@@ -14,7 +14,7 @@ from gitbaton.errors import GitError, GitTimeoutError
 from gitbaton.git.foreground import environment
 from gitbaton.git.objects import RefChange
 from gitbaton.git.repo import Repo, discover
-from gitbaton.git.run import Git, base_environment, in_worktree
+from gitbaton.git.run import Git, base_environment, in_worktree, zsplit
 from gitbaton.model import Head, Oid
 from gitbaton.system.groups import ChildProcess, end, marked
 from gitbaton.system.process import Result, begin, spawn
@@ -152,8 +152,7 @@ class ScratchClone:
         rows = [row.split("\t", 1) for row in listed if row.startswith(("100644 ", "100755 "))]
         paths = [path for _, path in rows if not os.path.basename(path).startswith(".git") and folder not in path][:_LOOKED_AT]
         asked = "".join(path + "\0" for path in paths)
-        said = self.git.out("check-attr", "-z", "--stdin", *_MEDDLING, stdin=os.fsencode(asked))
-        fields = os.fsdecode(said).split("\0")[:-1]
+        fields = zsplit(self.git.out("check-attr", "-z", "--stdin", *_MEDDLING, stdin=os.fsencode(asked)))
         meddled = {path for path, what in zip(fields[::3], fields[2::3], strict=True) if what not in ("unspecified", "unset")}
         ignored = os.fsdecode(self.git.out("ls-files", "-c", "-i", "--exclude-standard", "-z")).split("\0")
         return [path for path in paths if path not in meddled.union(ignored)]
@@ -218,19 +217,16 @@ def _borrow(repo: Repo, git_dir: str) -> None:
     with open(os.path.join(git_dir, "objects", "info", "alternates"), "wb") as file:
         file.write(b"".join(os.fsencode(place) + b"\n" for place in places))
     common = repo.layout.common_dir
-    attributes = os.path.join(common, "info", "attributes")
-    names = (
+    for source, name in (
         (os.path.join(common, "shallow"), "shallow"),
         (repo.layout.exclude, "info/exclude"),
-        (attributes, "info/attributes"),
-    )
-    for source, name in names:
+        (os.path.join(common, "info", "attributes"), "info/attributes"),
+    ):
         if os.path.isfile(source):
             shutil.copyfile(source, os.path.join(git_dir, name))
 
 
 def _settings(repo: Repo, copy: ScratchClone) -> None:
-    raw = repo.git.run("config", "--local", "-z", "--get-regexp", _COPIED).out
-    for item in os.fsdecode(raw).split("\0")[:-1]:
+    for item in zsplit(repo.git.run("config", "--local", "-z", "--get-regexp", _COPIED).out):
         key, newline, text = item.partition("\n")
         copy.git.out("config", "--add", key, text if newline else "true")

@@ -19,7 +19,7 @@ from gitbaton.git.objects import Objects, lookup
 from gitbaton.git.repo import Repo
 from gitbaton.git.run import zsplit
 from gitbaton.model import FileState, Oid
-from gitbaton.system.files import NEW, read_regular
+from gitbaton.system.files import NEW, read_or_none
 from gitbaton.values import value
 from gitbaton.worktree import locks
 from gitbaton.worktree.capture import ROOM, real_entry
@@ -61,15 +61,13 @@ def stages_now(facts: IndexFacts) -> dict[str, tuple[tuple[str, GitEntry], ...]]
 def read_staged(repo: Repo, files: FileState, beside: Oid | None) -> Staged:
     """Return the staged state of a checkpoint; ``beside`` is the tree of its index commit's second parent. Raises
     RecordError."""
-    flags = {f.path: f.bits for f in files.index.flags}
-    if files.index.flags_more:
-        flags = read_flags(repo.objects, beside)
+    more = files.index.flags_more
+    flags = read_flags(repo.objects, beside) if more else {f.path: f.bits for f in files.index.flags}
     stages: dict[str, tuple[tuple[str, GitEntry], ...]] = {}
     if files.index.unmerged:
         if beside is None:
             raise RecordError("the checkpoint does not hold the conflicts that it counts")
-        rows = repo.git.out("ls-tree", "-r", "-z", "--full-tree", beside, "1", "2", "3").split(b"\0")[:-1]
-        for row in rows:
+        for row in repo.git.out("ls-tree", "-r", "-z", "--full-tree", beside, "1", "2", "3").split(b"\0")[:-1]:
             meta, path = row.split(b"\t", 1)
             mode, _, oid = meta.decode("ascii").split(" ")
             stage, _, name = os.fsdecode(path).partition("/")
@@ -283,20 +281,15 @@ class IndexLock:
 
     def release_any(self) -> None:
         """Remove a lock that any restore left: none is at work while the caller holds the lock of restores."""
-        try:
-            self.mark = read_regular(self.path, 200).decode("ascii", "replace")
-        except OSError:
-            return
+        self.mark = (read_or_none(self.path, 200) or b"").decode("ascii", "replace")
         if self.mark.startswith(locks.MARK):
             self.release()
 
     def release(self) -> bool:
         """Remove the lock if it is ours, also one left by a killed process; whether it was."""
         for path in (self.index + ".baton", self.path):
-            try:
-                ours = read_regular(path, 200).decode("ascii", "replace") == self.mark
-            except OSError:
-                ours = False
+            found = read_or_none(path, 200)
+            ours = found is not None and found.decode("ascii", "replace") == self.mark
             if ours:
                 os.unlink(path)
         return ours
