@@ -125,6 +125,7 @@ class ChainMender:
         """Return the checkpoints of a chain, newest first; where some are lost, a text that says what."""
         rows: list[Row] = []
         seen: set[Oid] = set()
+        tried: set[Oid] = set()  # a commit may turn out to be no checkpoint's
         last: Stored | None = None
         at, due = value, tip
 
@@ -148,13 +149,14 @@ class ChainMender:
                     rows.append(row)
                     last = row[1]
                     seen, due = {*seen, last.id}, last.checkpoint.previous
-            found = self._next(last, due, seen, fits)
+            found = self._next(last, due, seen | tried, fits)
             if found is None:
                 if last is None or due is not None:
                     lose(_LOST)
                 return rows
             if found.id != due and (last is not None or value is not None):
                 lose(_LOST)
+            tried.add(found.id)
             at = found.commit or None
             if at is None:
                 link = self._of_text(found, rows)

@@ -192,3 +192,24 @@ def test_a_tip_that_shows_another_track_begins_no_chain_of_this_one(repo: Sandbo
     assert "2 checkpoints can be read\n" in repo.ok("doctor", "--mend").out
     assert [row["id"] for row in json.loads(repo.ok("log", "t", "--json").out)["checkpoints"]] == ids
     assert repo.ok("doctor", "--mend").out == "nothing is damaged\n"
+
+
+def test_a_checkpoint_on_a_commit_that_nothing_can_parse_is_left_out_once(repo: Sandbox) -> None:
+    repo.write("a.txt", "staged\n")
+    repo.git("add", "a.txt")
+    ids = taken(repo, 4)
+    top, middle, low, lowest, _ = repo.git("rev-list", "--first-parent", TRACK).split()
+
+    def written(commit: str, *change: str) -> str:
+        text = repo.git("cat-file", "commit", commit).replace(*change, 1) + "\n"
+        words = ("hash-object", "-t", "commit", "-w", "--literally", "--stdin")
+        return repo.run("git", *words, stdin=text.encode()).out.strip()
+
+    index = repo.git("rev-parse", f"{low}^2")
+    odd = written(index, repo.git("cat-file", "commit", index).partition("\n")[0] + "\n", "")
+    torn = written(middle, low, written(low, index, odd))
+    repo.git("update-ref", TRACK, written(top, middle, torn))
+    for oid in (torn, middle, low, lowest, ids[1], ids[3]):
+        repo.loose(oid).unlink()
+    done = repo.baton("doctor", "--mend", "-n")
+    assert done.code == 1 and "1 checkpoint can be read, with 1 gap\n" in done.out
