@@ -222,11 +222,13 @@ class ChainMender:
             if self.dropped is None and last is not None:
                 return None  # a user may have removed what no ref reaches
             below = last.checkpoint.created if last is not None else None
-            found = (versions[0] for versions in known.values())
-            found = (s for s in found if fits(s.checkpoint) and self._free(s.id, seen))
+            found = [s for s, *_ in known.values() if fits(s.checkpoint) and self._free(s.id, seen)]
+            if last is None and not found:  # without a commit, and named by nothing
+                texts = filter(None, map(self.survey.text, self.survey.records))
+                found = [s for s in texts if fits(s.checkpoint) and self._free(s.id, seen)]
             older = (s for s in found if below is None or s.checkpoint.created < below)
             oid = max(((s.checkpoint.created, s.id) for s in older), default=(None, None))[1]
-        return max(known[oid], key=self._rank) if oid in known else text if oid else None
+        return max(known[oid], key=self._rank) if oid in known else self.survey.text(oid)
 
     def _free(self, oid: Oid, seen: Collection[Oid]) -> bool:
         """Whether a checkpoint was neither taken yet nor removed by a user."""

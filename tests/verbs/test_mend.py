@@ -200,8 +200,8 @@ def test_a_checkpoint_on_a_commit_that_nothing_can_parse_is_left_out_once(repo: 
     ids = taken(repo, 4)
     top, middle, low, lowest, _ = repo.git("rev-list", "--first-parent", TRACK).split()
 
-    def written(commit: str, *change: str) -> str:
-        text = repo.git("cat-file", "commit", commit).replace(*change, 1) + "\n"
+    def written(commit: str, old: str, new: str) -> str:
+        text = repo.git("cat-file", "commit", commit).replace(old, new, 1) + "\n"
         words = ("hash-object", "-t", "commit", "-w", "--literally", "--stdin")
         return repo.run("git", *words, stdin=text.encode()).out.strip()
 
@@ -213,3 +213,15 @@ def test_a_checkpoint_on_a_commit_that_nothing_can_parse_is_left_out_once(repo: 
         repo.loose(oid).unlink()
     done = repo.baton("doctor", "--mend", "-n")
     assert done.code == 1 and "1 checkpoint can be read, with 1 gap\n" in done.out
+
+
+@pytest.mark.parametrize("left", ["nothing", "another"])
+def test_where_no_commit_of_a_track_is_left_its_newest_json_begins_it(repo: Sandbox, left: str) -> None:
+    ids = taken(repo, 3)
+    repo.ok("snapshot", "--track", "u", "--step", "other", "--no-set-current")
+    for commit in repo.git("rev-list", "--first-parent", "--max-count=3", TRACK).split():
+        repo.loose(commit).unlink()
+    change = ["-d", "refs/checkpoints/t"] if left == "nothing" else ["refs/checkpoints/t", "refs/checkpoints/u"]
+    repo.git("update-ref", *change)
+    assert repo.baton("doctor", "--mend").out.startswith("written: 3 objects")
+    assert [row["id"] for row in json.loads(repo.ok("log", "t", "--json").out)["checkpoints"]] == ids
