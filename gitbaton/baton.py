@@ -64,9 +64,8 @@ from gitbaton.store import (
 )
 from gitbaton.store.chain import beside, paths_beside
 from gitbaton.survey import Surveyor
-from gitbaton.values import replace, value
+from gitbaton.values import TYPE_CHECKING, replace, value
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from gitbaton.secrets import Redacted, Redactor
     from gitbaton.store.selection import Selection

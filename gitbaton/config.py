@@ -9,7 +9,7 @@ from functools import cache
 from gitbaton.errors import UsageError
 from gitbaton.git.questions import FSYNC
 from gitbaton.git.repo import Repo
-from gitbaton.values import cast, value
+from gitbaton.values import TYPE_CHECKING, cast, value
 
 CHECKPOINT_DIR = "runtime/checkpoints"
 MAX_FILE_SIZE = 50 << 20
@@ -39,7 +39,6 @@ WITH_TOKEN = {
     ".yarnrc.yml": rb"npmAuth(?:Token|Ident)[ \t]*:[ \t]*[\"']?[^\s\"'$]",
 }
 SHORT = 10
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Literal, TypeVar

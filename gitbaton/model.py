@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from gitbaton.values import value
+from gitbaton.values import TYPE_CHECKING, value
 
 Oid = str
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Literal
 

@@ -50,9 +50,8 @@ from gitbaton.model import (
     is_turn,
     prompt_in,
 )
-from gitbaton.values import replace
+from gitbaton.values import TYPE_CHECKING, replace
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from gitbaton.secrets import Redacted
 

@@ -35,9 +35,8 @@ from gitbaton.model import (
 from gitbaton.render import first_few, some
 from gitbaton.store import Store
 from gitbaton.store.chain import MAX_COMMIT, beside
-from gitbaton.values import replace, value
+from gitbaton.values import TYPE_CHECKING, replace, value
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import TypeGuard
 

@@ -12,9 +12,8 @@ from gitbaton.cli.columns import cut, screen, width
 from gitbaton.codec import Json, bare, counted, first_line, in_quotes, plain, timestamp
 from gitbaton.model import NOT_ENDED, Live, Oid, Stored
 from gitbaton.render import line, quoted, title
-from gitbaton.values import value
+from gitbaton.values import TYPE_CHECKING, value
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from gitbaton.store.turns import UnderWay
 

@@ -11,10 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from gitbaton.errors import GitError, RecordError
 from gitbaton.model import Head, Oid
 from gitbaton.system.files import kind_of
-from gitbaton.values import cast, value
+from gitbaton.values import TYPE_CHECKING, cast, value
 
 _SMALL = 1 << 20  # bytes up to which the slower code is the sooner one
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from datetime import datetime
     from hashlib import _Hash as Hash

@@ -20,9 +20,8 @@ from gitbaton.model import Oid
 from gitbaton.system import groups
 from gitbaton.system.files import closing_fd, read_regular, remove_folder, sweep, sync_paths
 from gitbaton.system.process import begin
-from gitbaton.values import cast
+from gitbaton.values import TYPE_CHECKING, cast
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Literal
 

@@ -49,9 +49,8 @@ from gitbaton.system.files import (
     write_first,
 )
 from gitbaton.system.process import Process, Result, remove_later
-from gitbaton.values import cast, value
+from gitbaton.values import TYPE_CHECKING, cast, value
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Literal
 

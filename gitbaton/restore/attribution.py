@@ -38,9 +38,8 @@ from gitbaton.store.pathhistory import (
     tree_of,
 )
 from gitbaton.store.standing import last_steps
-from gitbaton.values import value
+from gitbaton.values import TYPE_CHECKING, value
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from gitbaton.store.turns import Span
 

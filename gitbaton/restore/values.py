@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from gitbaton.model import STEPPING, Oid, Op, Stored
-from gitbaton.values import value
+from gitbaton.values import TYPE_CHECKING, value
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from typing import Literal

@@ -25,10 +25,9 @@ from gitbaton.store.refs import META
 from gitbaton.store.revision import Revision
 from gitbaton.store.state import pending, settle
 from gitbaton.system.files import acquire
-from gitbaton.values import replace, value
+from gitbaton.values import TYPE_CHECKING, replace, value
 from gitbaton.worktree.heldbytes import LONGEST, HeldStore, parse_held
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import TypeVar
 

@@ -10,9 +10,8 @@ from gitbaton.errors import ScanError, UsageError
 from gitbaton.model import Checkpoint, Observed, Prompt, Ran, Standing, Told
 from gitbaton.secrets.rules import CONTEXT_WORDS, LONG, PREFIXED, RULES, begun, compiled
 from gitbaton.secrets.shipped import ENTROPY, SHIPPED
-from gitbaton.values import replace, value
+from gitbaton.values import TYPE_CHECKING, replace, value
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Literal
 

@@ -42,9 +42,8 @@ from gitbaton.store.refs import (
     tip_ref,
     track_of,
 )
-from gitbaton.values import replace, value
+from gitbaton.values import TYPE_CHECKING, replace, value
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import TypeVar
 

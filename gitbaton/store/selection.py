@@ -13,12 +13,11 @@ from gitbaton.git.questions import version
 from gitbaton.git.treediff import no_index, refuse_pathspecs
 from gitbaton.model import Oid, at_prompt
 from gitbaton.store.chain import MAX_COMMIT, Chains
-from gitbaton.values import value
+from gitbaton.values import TYPE_CHECKING, value
 
 _EXTENDED, _ICASE = 1, 2  # REG_EXTENDED and REG_ICASE of glibc, musl and the BSDs
 _ROOM = 128  # times eight bytes, for a regex_t: 64 in all there
 _PLAIN = re.compile(r"[A-Za-z0-9 _]+\Z")
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from datetime import datetime
     from typing import Any

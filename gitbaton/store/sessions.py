@@ -16,9 +16,8 @@ from gitbaton.errors import BatonError, RecordError
 from gitbaton.git.repo import Repo, clear_old, has_folder, put
 from gitbaton.model import Agent, Oid, Stored, Turn
 from gitbaton.system.files import read_regular
-from gitbaton.values import replace, value
+from gitbaton.values import TYPE_CHECKING, replace, value
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 

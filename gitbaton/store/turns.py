@@ -27,9 +27,8 @@ from gitbaton.model import (
 from gitbaton.store import sessions
 from gitbaton.store.read import Store
 from gitbaton.store.refs import safety_ref
-from gitbaton.values import replace, value
+from gitbaton.values import TYPE_CHECKING, replace, value
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from gitbaton.agents.values import HookEvent
     from gitbaton.store.sessions import Session

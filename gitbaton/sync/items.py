@@ -21,9 +21,8 @@ from gitbaton.store.meta import Meta
 from gitbaton.store.read import NONE, own_refs, torn_refs, unreadable_refs, user_tips
 from gitbaton.store.refs import META, REMOTES, RUNS, SAFETY, TRANSCRIPTS, remote_ref, track_of
 from gitbaton.threads.names import LATE, THREADS, names_of, ref_of
-from gitbaton.values import replace, value
+from gitbaton.values import TYPE_CHECKING, replace, value
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import TypeVar
 

@@ -66,10 +66,9 @@ from gitbaton.sync.items import (
 from gitbaton.sync.kinds import ChainComparison, keeps, meta_move, notes_move, run_moves, talk_moves
 from gitbaton.system.files import read_or_none
 from gitbaton.threads.names import LATE, THREADS, late_ref, ref_of
-from gitbaton.values import replace, value
+from gitbaton.values import TYPE_CHECKING, replace, value
 from gitbaton.worktree.gate import ANNEX, DVC, LFS, MOST, OTHER, kept_by, lfs_oid
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import TypeVar
 

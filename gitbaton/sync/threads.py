@@ -19,9 +19,8 @@ from gitbaton.threads.chain import Entries, LateWrites, Object, ThreadChain, nam
 from gitbaton.threads.codec import Id
 from gitbaton.threads.health import unusable
 from gitbaton.threads.names import LATE, THREADS, Cut, late_ref, names_of, ref_of
-from gitbaton.values import replace, value
+from gitbaton.values import TYPE_CHECKING, replace, value
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from gitbaton.threads.build import Made
     from gitbaton.threads.store import ThreadStore

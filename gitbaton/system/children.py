@@ -16,9 +16,8 @@ from contextlib import contextmanager, suppress
 
 from gitbaton.errors import GitError
 from gitbaton.system.groups import ChildEnding, ChildProcess, end, marked
-from gitbaton.values import value
+from gitbaton.values import TYPE_CHECKING, value
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     import subprocess
     from types import FrameType

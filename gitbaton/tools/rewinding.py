@@ -16,9 +16,8 @@ from gitbaton.restore import Order, Restored, RestorePlan, alone, apply, open_pl
 from gitbaton.store import Problem, chain_ref
 from gitbaton.store.chain import MAX_COMMIT
 from gitbaton.tools.comparing import changes, tree_now, tree_of
-from gitbaton.values import replace, value
+from gitbaton.values import TYPE_CHECKING, replace, value
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from gitbaton.store.turns import UnderWay
 

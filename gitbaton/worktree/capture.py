@@ -16,7 +16,7 @@ from gitbaton.git.run import checked, signature, zsplit
 from gitbaton.model import IGNORED_HELD, Flag, Oid, Skipped, covered
 from gitbaton.system.files import READ, closing_fd, memory_file, open_file
 from gitbaton.system.process import Result, remove_later
-from gitbaton.values import replace, value
+from gitbaton.values import TYPE_CHECKING, replace, value
 from gitbaton.worktree.filetrees import EXECUTABLE, FILE, LINK
 from gitbaton.worktree.gate import filters, gated, has_attributes, may_have_attributes, requiring
 from gitbaton.worktree.heldbytes import HeldOid, HeldStore, read_held
@@ -45,7 +45,6 @@ from gitbaton.worktree.untracked import (
     specials,
 )
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from gitbaton.worktree.checkout import GitEntry
 

@@ -17,7 +17,7 @@ from gitbaton.git.objects import NewObject, Row, new_object, tree_objects
 from gitbaton.git.repo import Repo, put
 from gitbaton.model import Oid
 from gitbaton.system.files import Signature, names_in, read_or_none, settled, signature
-from gitbaton.values import cast
+from gitbaton.values import TYPE_CHECKING, cast
 from gitbaton.worktree.filetrees import (
     LARGE,
     LINK,
@@ -33,7 +33,6 @@ from gitbaton.worktree.gate import Gate
 from gitbaton.worktree.globs import below, matcher, quote, roots
 from gitbaton.worktree.swap import leads_outside, swap, temporary_name
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Literal
 

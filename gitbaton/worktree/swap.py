@@ -20,7 +20,7 @@ from gitbaton.errors import GitError
 from gitbaton.git.objects import object_id
 from gitbaton.git.repo import Repo
 from gitbaton.system.files import NEW, Signature, open_below, open_file, settled, signature, write_all
-from gitbaton.values import cast
+from gitbaton.values import TYPE_CHECKING, cast
 from gitbaton.worktree.filetrees import (
     EXECUTABLE,
     FILE,
@@ -39,7 +39,6 @@ from gitbaton.worktree.gate import Gate
 from gitbaton.worktree.heldbytes import HeldStore, parse_held, read_held
 from gitbaton.worktree.modes import NOTHING, Folders, Modes, Permits, permissions, prune, without_list
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 

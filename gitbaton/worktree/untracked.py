@@ -17,13 +17,12 @@ from gitbaton.git.repo import Repo, put
 from gitbaton.git.run import Git, checked, zsplit
 from gitbaton.model import IGNORED, Oid, Skipped, covered
 from gitbaton.system.files import read_or_none
-from gitbaton.values import value
+from gitbaton.values import TYPE_CHECKING, value
 from gitbaton.worktree.filetrees import parents
 from gitbaton.worktree.gate import filters, folders_of
 from gitbaton.worktree.index import IndexFacts, PrivateIndex
 from gitbaton.worktree.swap import mode_at, stat_signature
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Literal
 
