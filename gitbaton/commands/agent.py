@@ -137,5 +137,11 @@ def _list(places: list[Place], *, json: bool) -> int:
 
 def _document(row: levels.Row, *, here: bool) -> Json:
     """Return the JSON of a client at a level; ``here``: whether its program is on PATH."""
-    head: dict[str, Json] = {"agent": row.client.name, "level": row.level, "file": path_document(row.path)}
-    return {**head, **picked(row, "state", "tracks"), "client_on_path": here, "reason": row.reason}
+    return {
+        "agent": row.client.name,
+        "level": row.level,
+        "file": path_document(row.path),
+        **picked(row, "state", "tracks"),
+        "client_on_path": here,
+        "reason": row.reason,
+    }

@@ -83,8 +83,7 @@ def _row(row: Row, where: Place, root: str | None, cwd: str) -> Iterator[DoctorF
     if row.state == "unreadable":
         yield DoctorFinding(name=name, ok=False, text=row.reason, mend="mend the file")
         return
-    several = " --track NAME" if len(row.tracks) > 1 else ""
-    line = f"git baton agent install {row.client.name} --{row.level}{several}"
+    line = f"git baton agent install {row.client.name} --{row.level}" + (" --track NAME" if len(row.tracks) > 1 else "")
     if row.state == "outdated":
         text = f"'{row.file}' is not as this version writes it"
         text += f": it lacks {' and '.join(row.lacks)}" if row.lacks else ""
@@ -96,17 +95,15 @@ def _row(row: Row, where: Place, root: str | None, cwd: str) -> Iterator[DoctorF
         yield DoctorFinding(name=f"{name} program", ok=False, text=text, mend=f"install {row.client.title}, or put it on PATH")
     if row.level == "user":
         on, unheeded = everywhere(root)
-        text = "baton.everywhere is true: it acts in every repository"
-        if not on:
-            text = f"such hooks {ONLY_USED}; '{EVERYWHERE}' lets them act in every one"
+        acts = f"such hooks {ONLY_USED}; '{EVERYWHERE}' lets them act in every one"
+        text = "baton.everywhere is true: it acts in every repository" if on else acts
         if unheeded and not on:
             text += f"; {UNHEEDED}"
         yield DoctorFinding(
             name=f"{name} reach", ok=on or not unheeded, text=text, mend=EVERYWHERE if unheeded and not on else ""
         )
     found = _codex(row, where, cwd) if row.client.name == "codex" else row.client.doubts(_installed(row, where, root))
-    for finding in found:
-        yield replace(finding, name=f"{name} {finding.name}")
+    yield from (replace(finding, name=f"{name} {finding.name}") for finding in found)
 
 
 def _start(row: Row, where: Place, found: list[Row], cwd: str) -> Iterator[DoctorFinding]:
@@ -155,7 +152,7 @@ def _codex(row: Row, where: Place, cwd: str) -> Iterator[DoctorFinding]:
     except BatonError as error:
         yield DoctorFinding(name="trust", ok=False, text=f"cannot be asked: {error.message}", mend="codex app-server")
         return
-    open_ones = [item for item in listed if item.status not in TRUSTED]
+    open_ones = [hook for hook in listed if hook.get("trustStatus") not in TRUSTED]
     line = f"git baton agent install codex --{row.level} --trust"
     if len(listed) < len(wanted) and where.root is not None:
         text = f"codex lists {len(listed)} of our {len(wanted)} hooks: it does not trust this project"
@@ -170,15 +167,6 @@ def _codex(row: Row, where: Place, cwd: str) -> Iterator[DoctorFinding]:
 def _covers(path: str, root: str) -> bool:
     real = os.path.realpath(path)
     return os.path.realpath(root) == real or os.path.realpath(root).startswith(os.path.join(real, ""))
-
-
-@value
-class Trust:
-    """One of our hooks as Codex lists it."""
-
-    key: str
-    hash: str
-    status: str
 
 
 @value
@@ -204,7 +192,7 @@ def trust_question(where: Place, clients: Sequence[Client], track: str | None, c
     return Question(program=found, env=where.env, cwd=where.root or cwd, path=path_of(where, client), wanted=lines)
 
 
-def trusts(of: Question) -> list[Trust]:
+def trusts(of: Question) -> list[dict[str, Any]]:
     """Our hooks as Codex sees them. Raises BatonError when it does not say."""
     with _server(of) as peer:
         return _ours(peer, of)
@@ -222,11 +210,13 @@ def give_trust(of: Question) -> str:
                 f"codex lists {len(known)} of our {len(of.wanted)} hooks in '{of.path}', so nothing was trusted",
                 "it reads a project's hooks only when the project is trusted: start codex here once and accept",
             )
-        open_ones = {item.key: {"trusted_hash": item.hash} for item in known if item.status not in TRUSTED}
+        open_ones = {
+            hook["key"]: {"trusted_hash": hook["currentHash"]} for hook in known if hook.get("trustStatus") not in TRUSTED
+        }
         if open_ones:
             edit = {"keyPath": "hooks.state", "value": open_ones, "mergeStrategy": "upsert"}
             peer.request("config/batchWrite", {"edits": [edit], "reloadUserConfig": True})
-            left = [item for item in _ours(peer, of) if item.status not in TRUSTED]
+            left = [hook for hook in _ours(peer, of) if hook.get("trustStatus") not in TRUSTED]
             if left:
                 raise BatonError(f"codex was told to trust our hooks and still does not trust {len(left)} of them")
     if not open_ones:
@@ -248,10 +238,10 @@ def _server(of: Question) -> Iterator[Peer]:
         yield peer
 
 
-def _ours(peer: Peer, of: Question) -> list[Trust]:
+def _ours(peer: Peer, of: Question) -> list[dict[str, Any]]:
     real = os.path.realpath(of.path)
     return [
-        Trust(key=hook["key"], hash=hook["currentHash"], status=str(hook.get("trustStatus")))
+        hook
         for hook in _hooks(peer.request("hooks/list", {"cwds": [of.cwd]}))
         if hook["command"] in of.wanted and _real(hook["sourcePath"]) == real
     ]

@@ -142,9 +142,8 @@ class _Draft(Draft):
             bare = old is not None and old.created and target.part.is_bare(after, old.made or ())
             gone = target.part.whole or bare or (old is None and target.part.fresh(text))
         if gone:
-            self.folders += old.folders if old else ()
             self.folders += [os.path.dirname(file.real)] if os.path.basename(file.real) == "SKILL.md" else []
-            self.folders += self._above(file.real) if old is None else []
+            self.folders += old.folders if old else self._above(file.real)
         what = f"remove '{file.shown}'" if gone else f"take {target.about} out of '{file.shown}'"
         self._change(target, what, None if gone else after)
 
@@ -260,8 +259,7 @@ def _left(where: Place, clients: Sequence[Client]) -> Iterator[str]:
     for client in clients:
         name, part = client.leaves or ("", "")
         path = os.path.join(os.path.abspath(folder(client, where.env)), name)
-        real = os.fsencode(f"{os.path.realpath(path_of(where, client))}:")
-        if name and real in (read(path) or b""):
+        if name and os.fsencode(f"{os.path.realpath(path_of(where, client))}:") in (read(path) or b""):
             yield f"'{shown(where, path)}' still names these hooks {part}"
 
 
@@ -269,11 +267,15 @@ def _remarks(where: Place, clients: Sequence[Client], *, agents_md: bool, truste
     """Return what a user should know after an install."""
     said: list[str] = []
     for client in clients:
-        said += [f"{client.title}: {client.trust}"] if where.root is not None and client.trust else []
-        said += [f"{client.title}: {client.untrusted}"] if client.untrusted and not trusted else []
-        said += [f"{client.title}: {text}" for text in client.remarks]
-        if where.root is not None and not client.upward:
-            said.append(f"{client.title}: started in a subdirectory it does not see '{client.project}'; --user covers that")
+        remarks = (
+            client.trust if where.root is not None else "",
+            client.untrusted if not trusted else "",
+            *client.remarks,
+            f"started in a subdirectory it does not see '{client.project}'; --user covers that"
+            if where.root is not None and not client.upward
+            else "",
+        )
+        said += [f"{client.title}: {text}" for text in remarks if text]
     if where.root is not None:
         said.append("clones and linked work trees have these files only when they are committed")
     else:

@@ -389,8 +389,7 @@ def _unhide(draft: HooksDraft, lines: Collection[bytes]) -> None:
     target = draft.repo.layout.exclude
 
     def run() -> None:
-        rows = (read(target, limit=-1) or b"").splitlines(keepends=True)
-        kept = [row for row in rows if row.rstrip(b"\n") not in lines]
+        kept = [row for row in (read(target, limit=-1) or b"").splitlines(keepends=True) if row.rstrip(b"\n") not in lines]
         write(target, b"".join(kept), os.stat(target).st_mode & 0o777)
 
     if lines:
@@ -446,8 +445,7 @@ def _purge_files(draft: HooksDraft, root: str, hidden: Iterable[str]) -> None:
     tracked = set(questions.tracked(draft.repo, tuple(hidden), root))
     found = [path for path in hidden if path not in tracked and os.path.lexists(os.path.join(root, path))]
     for folder in dict.fromkeys(os.path.dirname(path) for path in found):
-        there = mirror.LatestPlace(directory=os.path.join(root, folder), inside=folder or ".", root=root)
-        foreign = mirror.foreign(there)
+        foreign = mirror.foreign(mirror.LatestPlace(directory=os.path.join(root, folder), inside=folder or ".", root=root))
         mine = [path for path in found if os.path.dirname(path) == folder and os.path.basename(path) not in foreign]
         for path in mine:
             _remove(draft, os.path.join(root, path))

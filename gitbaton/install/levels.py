@@ -80,13 +80,12 @@ def _entry(client: Client, hook: Hook, track: str | None) -> dict[str, Any]:
     line = command(client.name, hook.event, track)
     if client.shape == "flat":
         return {"command": line}
+    matcher = {"matcher": hook.matcher} if hook.matcher is not None else {}
     if client.shape == "shells":
         other = powershell(client.name, hook.event, track)
-        matcher = {"matcher": hook.matcher} if hook.matcher is not None else {}
         return {"type": "command", **matcher, "bash": line, "powershell": other, "timeoutSec": hook.timeout}
     named = {"name": f"gitbaton-{hook.event}"} if client.named else {}
     handler = {**named, "type": "command", "command": line, "timeout": hook.timeout}
-    matcher = {"matcher": hook.matcher} if hook.matcher is not None else {}
     return {**matcher, "hooks": [handler]}
 
 
