@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 
 from gitbaton.baton import Baton
 from gitbaton.config import names_secrets
 from gitbaton.errors import BatonError, GitError
 from gitbaton.git.objects import lookup, object_id
-from gitbaton.git.questions import Inside, inside, met
+from gitbaton.git.questions import inside, met
 from gitbaton.git.repo import Repo
 from gitbaton.git.run import checked, zsplit
 from gitbaton.git.treediff import differences
@@ -25,8 +26,6 @@ from gitbaton.worktree.untracked import CaptureRules, ours, regular, special
 
 CLEAN, CHECKOUT, DISK = "clean", "checkout", "disk"
 TAKERS = (CLEAN, CHECKOUT, DISK)
-REASONS = ("ignored", "secret", "changed", "new", "uncommitted", "unpushed")
-"""Why a path is at risk, beside the reasons for which a snapshot leaves one out."""
 _ALSO_TRACKED = ("unreadable", "unstable", *KEPT)
 _FOLDED = 10  # files of one folder, for one reason, that have a row each
 _NAMED = 300  # rows of which git is asked by name what checkpoints hold there; of more it tells of everything
@@ -128,7 +127,10 @@ class _RiskSearch:
 
     def _left_out(self) -> Iterator[RiskRow]:
         """Yield paths that a snapshot leaves out."""
-        kept = self._kept_here()
+        paths = {s.path for s in self.captured.skipped if s.reason in KEPT}
+        side = beside(self.baton.store, self.tip) if self.tip is not None and paths else None
+        then = read_kept(self.repo.objects, side) if side is not None else {}
+        kept = {path for path in paths & then.keys() if self._is_held(path, [then[path]])}  # its present bytes, by the tip
         for one in self.captured.skipped:
             if one.reason in INSIDE:
                 self.nested[one.path.rstrip("/")] = None
@@ -139,13 +141,6 @@ class _RiskSearch:
 
     def _is_tracked(self, path: str) -> bool:
         return lookup(self.repo.objects, self.captured.staged, os.fsencode(path)) is not None
-
-    def _kept_here(self) -> set[str]:
-        """Return the unfiltered files with present bytes that the newest checkpoint keeps on this machine."""
-        paths = {s.path for s in self.captured.skipped if s.reason in KEPT}
-        side = beside(self.baton.store, self.tip) if self.tip is not None and paths else None
-        then = read_kept(self.repo.objects, side) if side is not None else {}
-        return {path for path in paths & then.keys() if self._is_held(path, [then[path]])}
 
     def _ignored(self) -> Iterator[RiskRow]:
         """Yield ignored paths, a folder that git ignores whole as one."""
@@ -280,7 +275,9 @@ class _RiskSearch:
                 continue
             seen.add(path)
             left -= 1
-            found = _inspected(self.repo, place) if left >= 0 else None
+            found = None
+            with suppress(GitError):  # it takes too long
+                found = inside(self.repo, place) if left >= 0 else None
             if found is None:
                 yield RiskRow(path=f"{path}/", reason="nested-repository", by=DISK, files=0, whole=False)
                 continue
@@ -297,23 +294,17 @@ class _RiskSearch:
                 yield RiskRow(path=f"{path}/", reason="unpushed", by=DISK, size=found.size, files=0, commits=found.commits)
 
 
-def _inspected(repo: Repo, place: str) -> Inside | None:
-    try:
-        return inside(repo, place)
-    except GitError:  # it takes too long
-        return None
-
-
 def _tips(baton: Baton) -> tuple[list[Oid], Stored | None]:
     """Return the newest commits of this work tree's chains, the states before its restores included, and the checkpoint that it
     stands on."""
     layout, current = baton.repo.layout, baton.store.current()
     here = met(layout.git_dir, layout.root or "")
-    found = []
-    for stored in baton.readable_tips().items:
-        files = stored.checkpoint.files
-        if files is not None and (stored.checkpoint.track == current or (here is not None and files.worktree.same(here))):
-            found.append(stored)
+    found = [
+        s
+        for s in baton.readable_tips().items
+        if (files := s.checkpoint.files) is not None
+        and (s.checkpoint.track == current or (here is not None and files.worktree.same(here)))
+    ]
     newest = next((s for s in found if s.checkpoint.track == current), found[0] if found else None)
     before = baton.repo.objects.info(safety_ref(layout.git_dir, layout.common_dir))
     states = [before.oid] if before is not None and before.kind == "commit" else []

@@ -92,8 +92,8 @@ def plan(baton: Baton, good: str, bad: str | None, *, foreign: bool = False, tru
     tried = candidates if trust_good else (history.items[start], *candidates)
     strange = next((c for c in tried if c.foreign and c.checkpoint.files), None)
     if strange is not None and not foreign:
-        what = f"checkpoint '{baton.short(strange.id)}' is foreign"
-        raise BatonError(f"{what}: the command would run on a stranger's files", "--foreign lets it")
+        what = f"checkpoint '{baton.short(strange.id)}' is foreign: the command would run on a stranger's files"
+        raise BatonError(what, "--foreign lets it")
     for end, stored in (("bad", candidates[-1]), *(() if trust_good else (("good", history.items[start]),))):
         if not stored.checkpoint.files:
             what = f"the {end} checkpoint '{baton.short(stored.id)}' was recorded without files, and cannot be tried"

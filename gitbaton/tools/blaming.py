@@ -55,8 +55,7 @@ def blame(baton: Baton, path: str, folder: str, ranges: Sequence[str] = ()) -> t
     commit. ``path`` is relative to the top of the work tree. The scratch ``folder`` takes the objects that are made. Raises
     NotFoundError for a path that no snapshot would hold, UsageError for a range that git does not take.
     """
-    history = baton.store.whole()
-    items = [s for s in history.items if s.checkpoint.files is not None]
+    items = [s for s in baton.store.whole().items if s.checkpoint.files is not None]
     brought = restores(baton)
     head = baton.head()[0].oid
     tree, warnings = tree_now(baton, items[0] if items else None, folder)

@@ -287,8 +287,7 @@ def _fill(baton: Baton, repo: Repo, plan: WorktreePlan) -> None:
                 except OSError as error:
                     raise GitError(f"{in_quotes(path)}: it cannot be written: {error.strerror}") from None
         confine(plan.place, recorded(store.objects, tree))
-        then = read_staged(repo, plan.files, tree)
-        new = Restaging(repo, IndexFacts(tree=goal), then, Scope()).build(folder, index.path)
+        new = Restaging(repo, IndexFacts(tree=goal), read_staged(repo, plan.files, tree), Scope()).build(folder, index.path)
         lock = IndexLock(repo.layout.index, f"{MARK}{os.getpid()}\n")
         lock.take()
         try:

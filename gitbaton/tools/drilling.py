@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from gitbaton.baton import TAKE_ONE, Baton
-from gitbaton.codec import canonical, in_quotes, plain
+from gitbaton.codec import canonical, counted, in_quotes, plain
 from gitbaton.errors import AmbiguousNameError, BatonError, NoAnswerError, NotFoundError
 from gitbaton.model import Head, Oid, Stored
 from gitbaton.render import stored_document
@@ -92,8 +92,7 @@ def drill(baton: Baton) -> Iterator[DrillStep]:
     stored, before, began = chosen(baton), fingerprint(baton.repo), time.monotonic()
     try:
         with copied(baton, stored) as copy:
-            count = len(baton.store.chains()[0])
-            tracks = "1 track" if count == 1 else f"{count} tracks"
+            tracks = counted(len(baton.store.chains()[0]), "track")
             yield _step("copy", True, f"{tracks} in a scratch copy that borrows the objects", began)
             yield from map(Drill(copy, stored).step, STEPS)
     except (BatonError, OSError) as error:

@@ -58,13 +58,8 @@ def page(baton: Baton, items: Sequence[Stored], name: str) -> HtmlPage:
     for stored in (_clean(s, redact) for s in restores(baton)):
         target = known.get(stored.checkpoint.restore.target) if stored.checkpoint.restore else None
         if target is not None:
-            lane = lanes[target.checkpoint.track]
-            rows.append(
-                (
-                    stored.checkpoint.created,
-                    _row("r", lane, stored, _brought(stored, target)),
-                )
-            )
+            row = _row("r", lanes[target.checkpoint.track], stored, _brought(stored, target))
+            rows.append((stored.checkpoint.created, row))
     rows += _commits(baton, shown, lanes, redact)
     rows.sort(key=lambda row: row[0], reverse=True)
     return HtmlPage(
@@ -124,8 +119,8 @@ class _PageChanges:
         if self.redactor.find(text, sure=True):
             self.left_out += 1
             return f"<p>The diff is left out: it holds what looks like a secret{shows}</p>"
-        lines = (_line(row) for row in text.split("\n"))
-        return f"<details><summary>diff</summary><pre>{''.join(lines)}</pre></details>"
+        lines = "".join(map(_line, text.split("\n")))
+        return f"<details><summary>diff</summary><pre>{lines}</pre></details>"
 
 
 def _line(row: str) -> str:
@@ -136,10 +131,9 @@ def _line(row: str) -> str:
 
 
 def _checkpoint(stored: Stored, lanes: Mapping[str, int], changes: _PageChanges) -> str:
-    c, said = stored.checkpoint, verdict(stored)
-    kind = "m" if c.kind == "manual" else "a"
+    c = stored.checkpoint
     step, ran = title(stored)
-    result = ran.result if ran else said
+    result = ran.result if ran else verdict(stored)
     state = "green" if result == "passed" else result
     word = f"{_SIGNS[state]} {result}" if state in _SIGNS else ""
     seen = c.observed or Observed()
@@ -155,7 +149,7 @@ def _checkpoint(stored: Stored, lanes: Mapping[str, int], changes: _PageChanges)
     inside = f"<dl><dt>id<dd>{stored.id}{words}</dl>{changes.html(stored)}"
     count = len(changes.named(stored))
     about = f'<span class="s {state}">{word}</span><small>{counted(count, "file") if count else ""}</small>'
-    return _row(f"c {kind}", lanes[c.track], stored, first_line(step), about, inside)
+    return _row("c m" if c.kind == "manual" else "c a", lanes[c.track], stored, first_line(step), about, inside)
 
 
 def _row(classes: str, lane: int, stored: Stored, title: str, about: str = "", inside: str = "") -> str:

@@ -6,7 +6,7 @@ import errno
 import json
 import os
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -49,14 +49,6 @@ class OldRecord:
 
 
 @value
-class Folder:
-    """Content of an older folder, and the track that it calls current; none where git tracks the file that says so."""
-
-    records: tuple[OldRecord, ...]
-    current: str | None
-
-
-@value
 class Imported:
     """Result of an import: new checkpoints by track, the track that became current (None when none did), warnings."""
 
@@ -65,8 +57,9 @@ class Imported:
     warnings: tuple[str, ...]
 
 
-def read_folder(folder: str) -> Folder:
-    """Return the records of LATEST.json and context_checkpoint_*.json.
+def read_folder(folder: str) -> tuple[list[OldRecord], str | None]:
+    """Return the records of LATEST.json and context_checkpoint_*.json, and the track that the folder calls current; None where
+    git tracks the file that says so.
 
     Raises UsageError for a folder that holds none, RecordError that names the first file which cannot be understood.
     """
@@ -84,7 +77,7 @@ def read_folder(folder: str) -> Folder:
         current = None if latest in theirs else current
     elif not records:
         raise UsageError(f"{in_quotes(folder)} holds no LATEST.json and no context_checkpoint_*.json")
-    return Folder(records=tuple(records), current=current)
+    return records, current
 
 
 def _history_record(folder: str, name: str) -> OldRecord:
@@ -172,8 +165,8 @@ def import_folder(baton: Baton, folder: str) -> Imported:
     All of it or none: raises UsageError or RecordError, naming the file, and ScanError before anything is written, and
     RefConflictError when another program moves our refs meanwhile.
     """
-    found = read_folder(folder)
-    by_track = _checkpoints(baton, found.records)
+    records, meant = read_folder(folder)
+    by_track = _checkpoints(baton, records)
     refs = [ref for track in by_track for ref in (chain_ref(track), tip_ref(track))]
     with baton.repo.lock((*refs, NOTES)):
         settled = baton.store.settle()
@@ -182,16 +175,15 @@ def import_folder(baton: Baton, folder: str) -> Imported:
         for track, items in sorted(by_track.items()):
             plan.track(track, items)
         plan.apply()
-    current = check_track(found.current) if found.current and plan.knows(found.current) else None
+    current = check_track(meant) if meant and plan.knows(meant) else None
     if current is not None and baton.current() is None:
         return Imported(added=tuple(plan.added), current=current, warnings=(*plan.warnings, *baton.use(current)))
     return Imported(added=tuple(plan.added), current=None, warnings=(*plan.warnings, *baton.refresh()))
 
 
-def _checkpoints(baton: Baton, records: Iterable[OldRecord]) -> dict[str, list[tuple[Checkpoint, OldRecord]]]:
+def _checkpoints(baton: Baton, records: Sequence[OldRecord]) -> dict[str, list[tuple[Checkpoint, OldRecord]]]:
     """Return the records as checkpoints by track, heads looked up, secrets redacted, each checked against the limits of a
     record."""
-    records = list(records)
     heads = _commits(baton, {record.old.head.lower() for record in records})
     result: dict[str, list[tuple[Checkpoint, OldRecord]]] = {}
     for record in records:
@@ -215,13 +207,9 @@ def _commits(baton: Baton, heads: Collection[str]) -> dict[str, Oid]:
     asked = sorted(head for head in heads if _PREFIX.match(head))
     lines = "".join(f"{head}^{{commit}}\n" for head in asked).encode()
     raw = baton.repo.git.out("cat-file", "--batch-check", "--buffer", stdin=lines) if asked else b""
-    found = {}
-    for head, line in zip(asked, raw.decode("utf-8", "replace").splitlines(), strict=True):
-        oid, *rest = line.split(" ")
-        # A branch may be called like an id: git would take it first.
-        if rest[:1] == ["commit"] and oid.startswith(head):
-            found[head] = oid
-    return found
+    told = zip(asked, (line.split(" ") for line in raw.decode("utf-8", "replace").splitlines()), strict=True)
+    # A branch may be called like an id: git would take it first.
+    return {head: oid for head, (oid, *rest) in told if rest[:1] == ["commit"] and oid.startswith(head)}
 
 
 class _Import:
@@ -293,8 +281,7 @@ def history_files(stored: Stored, taken: Collection[str] = ()) -> tuple[tuple[st
     """Return the two files of one exported checkpoint: their names, told apart from those ``taken`` (in lower case), and
     bytes."""
     c = stored.checkpoint
-    moment = re.sub("[-:.]", "", timestamp(c.created))
-    stem = f"{EXPORTED}{moment}_{_slug(c.label) if c.label else stored.id[:10]}"
+    stem = f"{EXPORTED}{re.sub('[-:.]', '', timestamp(c.created))}_{_slug(c.label) if c.label else stored.id[:10]}"
     for more in ("", f"_{stored.id[:10]}", f"_{stored.id}"):
         if (stem + more + ".md").lower() not in taken:
             stem += more

@@ -78,8 +78,7 @@ def page(baton: Baton, track: str, start: Oid, size: int, first: int = 1) -> Rew
     """Return at most ``size`` links of a track's chain from the commit ``start`` on, numbered from ``first``. Raises
     BatonError."""
     store = baton.store
-    oids = store.objects.first_parents(start, size + 1)
-    links = [oid for oid in oids if oid != store.root]
+    links = [oid for oid in store.objects.first_parents(start, size + 1) if oid != store.root]
     found = list(store.objects.read_many(links, MAX_COMMIT))
     problems, records = [], list[tuple[Stored, Oid | None]]()
     for at, oid in enumerate(links[:size]):
@@ -239,9 +238,8 @@ def carry_out(baton: Baton, order: Order, shown: RestorePlan) -> RewindOutcome:
     said = recover(baton)
     try:
         with open_plan(baton, shown.op, order, alone(baton.repo)) as plan:
-            if plan.digest != shown.digest:
-                return RewindOutcome(restored=None, order=order, said=tuple(said))
-            return RewindOutcome(restored=apply(plan), order=order, said=tuple(said))
+            restored = apply(plan) if plan.digest == shown.digest else None
+            return RewindOutcome(restored=restored, order=order, said=tuple(said))
     except StaleError as error:
         return RewindOutcome(restored=None, order=order, said=(*said, error.message, *error.hints))
     except PathError as error:

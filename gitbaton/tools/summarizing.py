@@ -140,7 +140,7 @@ def summary(baton: Baton, given: SummaryPart, home: str) -> list[str]:
     gone = gone.difference(map(digest, end.decisions)) if gone else gone
     decisions: dict[str, str] = {}
     for stored, one in ((s, one) for s in given.items if s.checkpoint.carried is None for one in s.checkpoint.decided):
-        origin = " (foreign)" if one.foreign or stored.foreign_words else ""
+        origin = " (foreign)" if one.foreign else _origin(stored)
         decisions[one.text] = f"{text(one.text)}{' (withdrawn)' if digest(one.text) in gone else ''}{origin}"
     parts = [
         ("What was done", list(dict.fromkeys(_done(items, text)))),
@@ -211,8 +211,7 @@ def _files(baton: Baton, begin: Oid, last: Stored, text: Callable[[str], str]) -
     told = zsplit(baton.repo.git.out("diff-tree", "-r", "-z", "--numstat", "--no-renames", begin, last.tree))
     for row in told[:_FILES]:
         added, removed, path = row.split("\t", 2)
-        count = "binary" if added == "-" else f"+{added} -{removed}"
-        yield f"- {text(quoted(path))} ({count})"
+        yield f"- {text(quoted(path))} ({'binary' if added == '-' else f'+{added} -{removed}'})"
     if len(told) > _FILES:
         yield f"- and {len(told) - _FILES} more"
 
