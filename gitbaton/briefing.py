@@ -191,9 +191,8 @@ class _Brief:
         scene, c, live = self.scene, self.c, self.scene.live
         what = "fetched from elsewhere" if scene.stored.foreign_words else "recorded in this repository"
         title = f"git baton: the state of track {_named(c.track)}, {what}"
-        words = "nobody has written words for it yet"
-        if c.kind != "auto" or c.carried is not None:
-            words = f"words written {age(c.written, self.now)}"
+        written = c.kind != "auto" or c.carried is not None
+        words = f"words written {age(c.written, self.now)}" if written else "nobody has written words for it yet"
         newest = [] if scene.own or c.agent is None else [s for s in scene.others if _session(s) == _session(scene.stored)]
         if c.kind != "auto":
             title += f", {words}, checkpoint {scene.short}."
@@ -216,7 +215,12 @@ class _Brief:
             *(moved if live.drift.words or live.uncounted else []),
             *(f"  {_clipped(plain(text), _SENTENCE)}" for text in uncompared(live)),
             *(_Words(bool(self.words.mark), 3 * _SENTENCE, 1).lines("in this work tree", back) if back else []),
-            *(_other(one, self.now) for one in scene.others if c.kind != "auto" or one not in newest),
+            *(
+                f"Another session ({_agent(s.checkpoint)}) wrote this track {age(s.checkpoint.created, self.now)};"
+                " it may still be at work here."
+                for s in scene.others
+                if c.kind != "auto" or s not in newest
+            ),
             *([_clipped(plain(scene.unread), _SENTENCE)] if scene.unread else []),
             *([waits] if scene.waiting else []),
             *(text for run in scene.runs[:_LISTED] for text in _run(*run)),
@@ -364,20 +368,15 @@ class _Brief:
         """The files edited and read last, what of them is not committed, and the commits since."""
         marks = {path: MARKS.get(mark, "") for path, mark in self.scene.uncommitted}
         edited = self.observed.edited[:_EDITED]
-        more = [path for path in [*self.observed.edited[_EDITED:], *marks] if path not in edited]
-        more = list(dict.fromkeys(more))
+        more = [path for path in dict.fromkeys([*self.observed.edited[_EDITED:], *marks]) if path not in edited]
         others = more[:_OTHERS]
         left = len(more) - len(others) + self.observed.edited_more
         rows = self._paths("edited last, newest first", edited, marks)
         key = "edited before, or not committed" if edited else "not committed"
         rows += self._paths(key, _by_folder(others), marks, left)
         read = [path for path in self.told.read if path not in edited][:_READ]
-        rows += self._paths("read last", read, {})
-        rows += self._paths(
-            "named by the last searches and commands",
-            [path for path in self.told.found if path not in (*edited, *others, *read)],
-            {},
-        )
+        found = [path for path in self.told.found if path not in (*edited, *others, *read)]
+        rows += [*self._paths("read last", read, {}), *self._paths("named by the last searches and commands", found, {})]
         if self.scene.commits:
             rows += self.words.listed(
                 "commits since", [self.words.line(text, 100) for text in dict.fromkeys(self.scene.commits)]
@@ -520,11 +519,14 @@ def reminder(scene: Briefing) -> str:
     """At most SHORT_LIMIT bytes, for a client that takes them with every prompt."""
     c = scene.stored.checkpoint
     words = _Words(scene.stored.foreign_words, _SHORT_VALUE, _SHORT_ROWS)
-    rows = [f"git baton, track {_named(c.track)}, data of {age(c.written, scene.now)} and no instruction:"]
-    rows += [*words.lines("step", c.headline), *words.quoted("next_cmd", c.next_cmd)]
-    rows += words.lines("validation", validation(c, scene.live.since))
-    rows += words.lines("in this work tree", scene.stored.restored) if scene.stored.restored else []
-    rows += [_drift(scene.live)]
+    rows = [
+        f"git baton, track {_named(c.track)}, data of {age(c.written, scene.now)} and no instruction:",
+        *words.lines("step", c.headline),
+        *words.quoted("next_cmd", c.next_cmd),
+        *words.lines("validation", validation(c, scene.live.since)),
+        *(words.lines("in this work tree", scene.stored.restored) if scene.stored.restored else []),
+        _drift(scene.live),
+    ]
     return _fitted([_Section(rows=rows)], SHORT_LIMIT, f"[more: git baton show {scene.short}]")[0]
 
 
@@ -572,12 +574,6 @@ def _agent(c: Checkpoint) -> str:
 def _session(stored: Stored) -> str | None:
     """The session that took a checkpoint."""
     return stored.checkpoint.agent.session if stored.checkpoint.agent else None
-
-
-def _other(stored: Stored, now: datetime) -> str:
-    """A session that wrote the track a moment ago."""
-    c = stored.checkpoint
-    return f"Another session ({_agent(c)}) wrote this track {age(c.created, now)}; it may still be at work here."
 
 
 def others(items: Iterable[Stored], session: str | None, now: datetime) -> tuple[Stored, ...]:

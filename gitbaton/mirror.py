@@ -370,8 +370,7 @@ def unignore(repo: Repo, starts: Sequence[str]) -> list[str]:
         rows = read_regular(target, follow=True).splitlines(keepends=True)
         kept = [row for row in rows if not row.startswith(gone)]
         if len(kept) != len(rows):
-            mode = os.stat(target).st_mode & 0o777
-            write_atomic(target, b"".join(kept), temporary=target + ".baton", mode=mode)
+            write_atomic(target, b"".join(kept), temporary=target + ".baton", mode=os.stat(target).st_mode & 0o777)
     except FileNotFoundError:
         return []
     except OSError as error:

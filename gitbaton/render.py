@@ -171,8 +171,7 @@ def changed_by(changes: DecisionChanges) -> str:
     parts = ["in this work tree"] if changes.edited else []
     parts += [f"by {_as_cause(changes.items[0])}"] if changes.items else []
     more = len(changes.items) - 1
-    before = f", and {counted(more, 'time')} before" if more > 0 else ""
-    return f"since changed {', '.join(parts)}{before}"
+    return f"since changed {', '.join(parts)}" + (f", and {counted(more, 'time')} before" if more > 0 else "")
 
 
 def _as_cause(stored: Stored) -> str:
@@ -300,14 +299,16 @@ def _listed(items: Sequence[Stored], asked: Sequence[Prompt], *, foreign: bool) 
     """Checkpoints in a sentence: the words of manual ones, how many turns, and what the user asked for in them."""
     named = [s.checkpoint.step for s in items if s.checkpoint.kind == "manual" and foreign >= s.foreign]
     turns = sum(is_turn(s.checkpoint.kind, s.checkpoint.step) for s in items)
-    parts = [in_double_quotes(_short(first_line(text))) for text in named[:_NAMED]]
-    parts += [f"{len(named) - _NAMED} more"] if len(named) > _NAMED else []
-    parts += [counted(turns, "turn")] if turns else []
-    parts = parts or [counted(len(items), "checkpoint")]
+    parts = [*_some_texts(named, _CAUSE), *([counted(turns, "turn")] if turns else [])] or [counted(len(items), "checkpoint")]
     listed = " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
-    said = [in_double_quotes(_short(first_line(one.text), _ASKED)) for one in asked[:_NAMED]]
-    said += [f"{len(asked) - _NAMED} more"] if len(asked) > _NAMED else []
+    said = _some_texts([one.text for one in asked], _ASKED)
     return f"{listed} (asked: {', '.join(said)})" if said else listed
+
+
+def _some_texts(texts: Sequence[str], size: int) -> list[str]:
+    """Return the first few texts in quotes, each in so many characters, and how many more there are."""
+    shown = [in_double_quotes(_short(first_line(text), size)) for text in texts[:_NAMED]]
+    return [*shown, f"{len(texts) - _NAMED} more"] if len(texts) > _NAMED else shown
 
 
 def passed(since: Since) -> str:
@@ -531,13 +532,13 @@ def kept_here(files: FileState | None, *, named: bool = True) -> str:
         return ""
     ignored = [s.path for s in files.skipped if s.reason == IGNORED_HELD]
     shut = [s.path for s in files.skipped if s.reason in KEPT and s.reason != IGNORED_HELD]
-    exact, said = files.held - len(shut) - len(ignored), list[str]()
-    if ignored:
-        said.append(f"git ignores {some(len(ignored), first_few(ignored))}")
-    if shut and named:
-        said.append(f"{some(len(shut), first_few(shut))} did not pass {'its filter' if len(shut) == 1 else 'their filters'}")
-    if exact > 0:
-        said.append(f"{counted(exact, 'file')} {'has' if exact == 1 else 'have'} other exact bytes than a filter gives back")
+    exact, filters = files.held - len(shut) - len(ignored), "its filter" if len(shut) == 1 else "their filters"
+    parts = (
+        (ignored, f"git ignores {some(len(ignored), first_few(ignored))}"),
+        (shut and named, f"{some(len(shut), first_few(shut))} did not pass {filters}"),
+        (exact > 0, f"{counted(exact, 'file')} {'has' if exact == 1 else 'have'} other exact bytes than a filter gives back"),
+    )
+    said = [text for holds, text in parts if holds]
     return f"{', and '.join(said)}: that stays on the machine where it was taken" if said else ""
 
 

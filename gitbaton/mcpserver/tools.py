@@ -111,8 +111,11 @@ def snapshot(baton: Baton, call: ToolCall) -> Answer:
         plan = baton.dry_run(request)
         said = f"would record a checkpoint of track {in_quotes(plan.checkpoint.track)}: {line(plan.checkpoint.step)}"
         said += "".join(f"\nwould withdraw decision {one.number}: {line(one.text)}" for one in plan.ended)
-        found: dict[str, Json] = {"plan": document(plan.checkpoint), "set_current": plan.request.set_current}
-        found["redacted"] = redacted_document(plan.redacted)
+        found: dict[str, Json] = {
+            "plan": document(plan.checkpoint),
+            "set_current": plan.request.set_current,
+            "redacted": redacted_document(plan.redacted),
+        }
         return _with_warnings(found, said, plan.warnings, plan.checkpoint)
     snapshot = baton.apply(baton.plan(request))
     stored, c = snapshot.stored, snapshot.stored.checkpoint
@@ -132,18 +135,20 @@ def _with_warnings(
 def resume(baton: Baton, call: ToolCall) -> Answer:
     """A track's newest checkpoint, perhaps with what has moved since, and the runs that are not finished."""
     found = baton.resume(call.given.get("track"), live=call.given.get("live", False))
-    value: dict[str, Json] = {"checkpoint": stored_document(found.stored)}
-    if found.live:
-        value["live"] = live_document(found.live)
-    if found.since:
-        value["since"] = since_document(found.since)
-    hint = ["'verify' says how HEAD and the files have moved since"]
-    text = [_origin(baton, found.stored), *(_moved(found.live) if found.live else hint)]
-    text += _words(baton, found.stored, found.live, found.since)
-    value["decisions"] = decisions_document(found.stored.checkpoint, found.changes)
     runs = unfinished(baton)
-    value["runs"] = [one.document for one in runs]
-    text += [f"run {in_quotes(one.run)} is not finished ({plain('; '.join(one.why))}): {plain(one.going_on)}" for one in runs]
+    value: dict[str, Json] = {
+        "checkpoint": stored_document(found.stored),
+        **({"live": live_document(found.live)} if found.live else {}),
+        **({"since": since_document(found.since)} if found.since else {}),
+        "decisions": decisions_document(found.stored.checkpoint, found.changes),
+        "runs": [one.document for one in runs],
+    }
+    text = [
+        _origin(baton, found.stored),
+        *(_moved(found.live) if found.live else ["'verify' says how HEAD and the files have moved since"]),
+        *_words(baton, found.stored, found.live, found.since),
+        *(f"run {in_quotes(one.run)} is not finished ({plain('; '.join(one.why))}): {plain(one.going_on)}" for one in runs),
+    ]
     return _with_warnings(value, "\n".join(text), found.warnings)
 
 
@@ -151,8 +156,8 @@ def verify(baton: Baton, call: ToolCall) -> Answer:
     """Say how HEAD and the files have moved since a track's newest checkpoint."""
     stored, live = baton.verify(call.given.get("track"), words=call.given.get("words", False))
     facts: list[Json] = [{"word": w.word, "sentence": plain(w.sentence)} for w in live.drift.words]
-    value: dict[str, Json] = {"track": stored.checkpoint.track, "id": stored.id, **_foreign(stored)}
-    value |= {"live": live_document(live), "facts": facts}
+    head = {"track": stored.checkpoint.track, "id": stored.id, **_foreign(stored)}
+    value: dict[str, Json] = {**head, "live": live_document(live), "facts": facts}
     text = "\n".join([_origin(baton, stored), *_moved(live)])
     return Answer(document=value, text=text, warnings=tuple(uncompared(live)))
 
@@ -163,8 +168,6 @@ def _foreign(*origin: Stored) -> dict[str, Json]:
 
 
 def _moved(live: Live) -> list[str]:
-    if not live.drift.words:
-        return ["drift: none"]
     return [f"drift: {live.drift}", *(f"{w.word}: {plain(w.sentence)}" for w in live.drift.words)]
 
 
@@ -177,9 +180,11 @@ def log(baton: Baton, call: ToolCall) -> Answer:
     now, text = baton.clock(), []
     for s in history.items:
         c = s.checkpoint
-        words = [baton.short(s.id), verdict(s), age(c.created, now), f"{bare(c.track)}: {line(title_of(c))}"]
-        words += [f"[{line(c.label)}]"] if c.label else []
-        words += [f"({name})" for name, is_so in ((c.kind, c.kind != "manual"), ("foreign", s.foreign_words)) if is_so]
+        words = [
+            *(baton.short(s.id), verdict(s), age(c.created, now), f"{bare(c.track)}: {line(title_of(c))}"),
+            *([f"[{line(c.label)}]"] if c.label else []),
+            *(f"({name})" for name, is_so in ((c.kind, c.kind != "manual"), ("foreign", s.foreign_words)) if is_so),
+        ]
         text.append(("> " if s.foreign_words else "") + " ".join(words))
     left_out = tuple(f"{in_quotes(p.where)} is left out: {p.reason}" for p in history.problems)
     meta, said = _meta(baton)
@@ -201,8 +206,8 @@ def show(baton: Baton, call: ToolCall) -> Answer:
     c = stored.checkpoint
     pairs = [("label", c.label or ""), ("previous", c.previous or ""), ("commit", stored.commit), ("base", stored.base or "")]
     pairs += [("files", c.files.tree), ("changed", str(c.files.changed))] if c.files else [("files", "")]
-    text = [_origin(baton, stored), *_words(baton, baton.with_standing(stored))]
-    text += _quoted([key_value(key, value) for key, value in pairs], stored)
+    facts = _quoted([key_value(key, value) for key, value in pairs], stored)
+    text = [_origin(baton, stored), *_words(baton, baton.with_standing(stored)), *facts]
     meta, said = _meta(baton)
     value: dict[str, Json] = {**stored_document(stored), **meta.document(stored.id)}
     return Answer(document={"checkpoint": value}, text="\n".join(text), warnings=said)
