@@ -13,9 +13,7 @@ from gitbaton.codec import plain
 
 def width(text: str) -> int:
     """Return the columns of a terminal that a text takes: East Asian wide characters two, marks that combine none."""
-    if text.isascii():
-        return len(text)
-    return sum(_columns(char) for char in text)
+    return len(text) if text.isascii() else sum(map(_columns, text))
 
 
 def _columns(char: str) -> int:

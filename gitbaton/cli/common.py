@@ -193,6 +193,13 @@ def print_json(value: dict[str, Json]) -> None:
     terminal.write(escaped(canonical({"v": 1, **value}).decode("utf-8")))
 
 
+def refuse(*rules: tuple[bool, str] | tuple[bool, str, str]) -> None:
+    """Raise UsageError for the first rule that holds, with its text and its hint."""
+    for holds, *said in rules:
+        if holds:
+            raise UsageError(*said)
+
+
 def one_of(**choices: bool) -> None:
     """Refuse options that exclude each other."""
     given = [f"--{name}" for name, value in choices.items() if value]
@@ -277,9 +284,7 @@ def amount(count: int) -> str:
     """Return a number of bytes for people, as ``12.3 KiB``."""
     if count < 1024:
         return f"{count} bytes" if count != 1 else "1 byte"
-    power = 1
-    while count / 1024**power >= 1000 and power < len(_UNITS):
-        power += 1
+    power = next((power for power in range(1, len(_UNITS)) if count / 1024**power < 1000), len(_UNITS))
     return f"{count / 1024**power:.1f} {_UNITS[power - 1]}"
 
 

@@ -61,11 +61,13 @@ def of(verb: str) -> list[PageBlock]:
 def of_all() -> list[PageBlock]:
     """Return the page of ``git baton`` itself: what it is, the options before the verb, all verbs, and the text of
     ``git-baton.md``."""
-    blocks = [_head("name"), PageBlock("text", f"git-baton - {SUMMARY}"), _head("synopsis")]
-    blocks += [PageBlock("text", f"**git baton** {_synopsis(declared(main))} VERB ...")]
     told = list(markdown(shipped("git-baton.md")))
     at = next(at for at, block in enumerate(told) if block.kind == "head" and block.text != "DESCRIPTION")
-    blocks += [*told[:at], _head("options"), *_options(declared(main)), _head("verbs")]
+    blocks = [
+        *(_head("name"), PageBlock("text", f"git-baton - {SUMMARY}")),
+        *(_head("synopsis"), PageBlock("text", f"**git baton** {_synopsis(declared(main))} VERB ...")),
+        *(*told[:at], _head("options"), *_options(declared(main)), _head("verbs")),
+    ]
     for title, verbs in GROUPS.items():
         blocks += [PageBlock("text", f"**{title.capitalize()}**"), *_listed(verbs)] if title else []
     also = ", ".join(f"gitbaton-{name}(7)" for name in guides())
@@ -176,8 +178,7 @@ def _bold(text: str) -> str:
 
 
 def _listed(verbs: Iterable[str], before: str = "") -> list[PageBlock]:
-    names = [f"{before}{name}" for name in verbs]
-    return [PageBlock("item", VERBS[name], f"`{name}`") for name in names]
+    return [PageBlock("item", VERBS[before + name], f"`{before}{name}`") for name in verbs]
 
 
 def _synopsis(parameters: list[Declared]) -> str:

@@ -1,8 +1,6 @@
 """The table of verbs: their names, groups and lines of help, and which one a command line means."""
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence
 
 # What ``git baton -h`` shows: a line of at most 60 characters a verb. One of two words stands under the first one.
 GROUPS: dict[str, dict[str, str]] = {
@@ -83,8 +81,12 @@ GROUPS: dict[str, dict[str, str]] = {
 }
 VERBS: dict[str, str] = {name: text for verbs in GROUPS.values() for name, text in verbs.items()}
 # Verbs by the names that they had before 0.2; they work through 0.2.x.
-OLD = {"steps": "run show", "journal": "run show --records", "threads": "thread list"}
-OLD |= {verb: f"run {verb}" for verb in ("repair", "settle", "approve", "compensate")}
+OLD = {
+    "steps": "run show",
+    "journal": "run show --records",
+    "threads": "thread list",
+    **{verb: f"run {verb}" for verb in ("repair", "settle", "approve", "compensate")},
+}
 # Verbs that stand in a file with others of their family.
 FILES = {
     "": "status.standing",

@@ -24,9 +24,7 @@ def spent(seconds: float) -> str:
     if seconds < 59.95:
         return f"{max(seconds, 0):.1f} s"
     minutes, rest = divmod(round(seconds), 60)
-    if minutes < 60:
-        return f"{minutes} min {rest} s"
-    return f"{minutes // 60} h {minutes % 60} min"
+    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
 def said(what: str, done: int, total: int, seconds: float, room: int) -> str:

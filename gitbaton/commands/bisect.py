@@ -66,7 +66,11 @@ def _show(look: Look, verdict: bisection.BisectVerdict) -> None:
         terminal.say_lines(look.fit(look.named(stored)) for stored in verdict.candidates)
         return
     first = verdict.candidates[0]
-    words = (key_value("step", first.checkpoint.step), key_value("note", first.checkpoint.note))
-    against = look.fit("against ", look.named(verdict.good))
-    terminal.say_lines([f"{look.id(first.id)} is the first bad checkpoint", *words, against])
+    rows = [
+        f"{look.id(first.id)} is the first bad checkpoint",
+        key_value("step", first.checkpoint.step),
+        key_value("note", first.checkpoint.note),
+        look.fit("against ", look.named(verdict.good)),
+    ]
+    terminal.say_lines(rows)
     terminal.write(verdict.stat)

@@ -68,8 +68,7 @@ def of_file(baton: Baton, scratch: str, start: Optional[str], file: str, ranges:
     root = baton.repo.layout.root
     if root is None:
         raise BatonError("there is no work tree to look at")
-    here = os.path.realpath(start or os.getcwd())
-    folder, name = os.path.split(os.path.join(here, file))
+    folder, name = os.path.split(os.path.join(os.path.realpath(start or os.getcwd()), file))
     path = os.path.relpath(os.path.join(os.path.realpath(folder), name), os.path.realpath(root))
     if path.startswith("../") or not name:
         raise NotFoundError(f"{path_in_quotes(file)} is no file of this work tree")
@@ -153,9 +152,12 @@ def _why_lines(baton: Baton, look: Look, line: BlamedLine, older: tuple[str, ...
     came = f"came with {oid}, {turn}{bare(c.track)}, {look.age(c.created)}{client}"
     kept = previous is not None and _is_there(baton, previous)
     diff = [f"git baton diff {baton.short(previous)} {baton.short(one.id)} -- {there}"] if previous and kept else []
-    was += [] if kept or previous is None else [_pair("perhaps", "of an earlier one: those before it were removed")]
-    was += [_pair("perhaps", "by hand, before the next prompt")] if prompted and not by_hand else []
-    return [came, *quote([*_words(baton, look, one), *was], one), *diff, f"git baton show {baton.short(one.id)}"]
+    perhaps = (
+        (not kept and previous is not None, "of an earlier one: those before it were removed"),
+        (prompted and not by_hand, "by hand, before the next prompt"),
+    )
+    doubts = [_pair("perhaps", text) for holds, text in perhaps if holds]
+    return [came, *quote([*_words(baton, look, one), *was, *doubts], one), *diff, f"git baton show {baton.short(one.id)}"]
 
 
 def _is_there(baton: Baton, oid: Oid) -> bool:
@@ -175,13 +177,11 @@ def _words(baton: Baton, look: Look, stored: Stored) -> list[str]:
     tells = stored if c.kind == "auto" else turn_around(baton, stored)
     told = baton.told(tells) if tells is not None else None
     asked = (told.asked if told else ()) or (tells.checkpoint.observed.asked if tells and tells.checkpoint.observed else ())
-    rows = []
-    if c.kind == "manual":
-        rows += [_pair("step", c.step), *([_pair("note", c.note)] if c.note else [])]
-        rows += [_pair("decision", one.text) for one in c.decided if one.made >= c.created]
     prompt = turn_prompt(tells.checkpoint.step, asked) if tells is not None and asked else None
-    rows += [_pair("prompt", prompt.text)] if prompt is not None else []
-    rows += [_tests(look, run) for run in (seen.tests[:1] if seen else ())]
+    decided = [("decision", one.text) for one in c.decided if one.made >= c.created]
+    words = [("step", c.step), *([("note", c.note)] if c.note else []), *decided] if c.kind == "manual" else []
+    words += [("prompt", prompt.text)] if prompt is not None else []
+    rows = [*(_pair(*word) for word in words), *(_tests(look, run) for run in (seen.tests[:1] if seen else ()))]
     last = (one for one in (told.said, told.saying) if one) if told else ()
     said = next((one for one in last if prompt is None or one.at >= prompt.at), None)
     if said is not None:  # what was said before it was asked is another turn's

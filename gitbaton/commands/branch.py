@@ -5,7 +5,7 @@ from typing import Annotated
 from gitbaton import terminal
 from gitbaton.cli.common import AsJson, Newest, Track, checkpoint_of, opened, picked, print_json, warn_all
 from gitbaton.cli.options import Argument, Invocation, Option
-from gitbaton.codec import in_quotes, path_document, plain
+from gitbaton.codec import Json, in_quotes, path_document, plain
 from gitbaton.render import line, quoting
 from gitbaton.tools import branching
 
@@ -29,8 +29,14 @@ def command(
         plan = branching.plan(baton, name, checkpoint_of(baton, checkpoint, track))
         at = None if dry_run else branching.apply(baton, plan)
         if json:
-            head = {"name": path_document(plan.name), "commit": at, "parent": plan.parent, "added": plan.commit is not None}
-            made = {**head, "reason": plan.reason, "checkpoint": plan.checkpoint.id}
+            made: dict[str, Json] = {
+                "name": path_document(plan.name),
+                "commit": at,
+                "parent": plan.parent,
+                "added": plan.commit is not None,
+                "reason": plan.reason,
+                "checkpoint": plan.checkpoint.id,
+            }
             print_json({"plan" if dry_run else "branch": made, **picked(plan, "warnings")})
         else:
             parent = baton.abbreviate(plan.parent)

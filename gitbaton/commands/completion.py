@@ -215,8 +215,7 @@ def _stored(ctx: Invocation, kinds: set[str], given: list[str]) -> Found:
 
             yield from ((name, "a remote") for name in remotes(baton.repo))
         if kinds & {"TRACK", "CHECKPOINT"}:
-            tips = baton.readable_tips().items
-            yield from ((s.checkpoint.track, _step(s)) for s in tips)
+            yield from ((s.checkpoint.track, _step(s)) for s in baton.readable_tips().items)
         if "CHECKPOINT" in kinds:
             with suppress(BatonError):
                 rows = baton.history(limit=_STEPS).items

@@ -32,8 +32,8 @@ def command(ctx: Invocation, json: AsJson = False) -> int:
             print_json({"parts": parts, "own": sum(c.own for c in found)})
         else:
             cells = [(amount(c.own), amount(c.shared), f"{NAMES.get(c.kind, c.kind)} {plain(c.name)}".strip()) for c in found]
-            cells += [(amount(sum(c.own for c in found)), "", "in all, without what is shared")]
+            whole = (amount(sum(c.own for c in found)), "", "in all, without what is shared")
             with paged(ctx, baton) as look:
                 columns = (Column(name="OWN", right=True), Column(name="SHARED", right=True), Column())
-                terminal.say_lines(look.table(columns, cells, heading=True))
+                terminal.say_lines(look.table(columns, [*cells, whole], heading=True))
     return 0

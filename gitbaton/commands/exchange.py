@@ -31,7 +31,7 @@ from gitbaton.codec import Json, bare, check_track, counted, in_quotes, path_doc
 from gitbaton.errors import MENDS, RecordError, UsageError
 from gitbaton.git.remotes import Connection, Remote, find, names
 from gitbaton.render import first_few, in_shell, line, some
-from gitbaton.scanning import UNFILTERED, Hit, scanner
+from gitbaton.scanning import UNFILTERED, scanner
 from gitbaton.sync.items import Choice, Exposure, Fetched, Gathered, Item, Joined, Joining, Move, Pushing, said
 from gitbaton.sync.push import Manner
 from gitbaton.sync.threads import called
@@ -266,8 +266,7 @@ def say_broken_refs(broken: Mapping[str, str], pushed: Sequence[Pushing] = ()) -
     """Print the refs here that were left alone because they are broken, with reasons, and the hint that mends them and the refs
     that were refused already."""
     refused = {move.ref for part in pushed for move in part.moves if move.broken}
-    rest = {ref: why for ref, why in broken.items() if ref not in refused}
-    if say_broken(rest) and refused:
+    if say_broken({ref: why for ref, why in broken.items() if ref not in refused}) and refused:
         terminal.tell(f"hint: {MENDS}")
 
 
@@ -285,19 +284,24 @@ def _push_text(look: Look, move: Move) -> str:
 
 def _tell_hits(baton: Baton, done: Pushing) -> None:
     """Print the place of each secret, and the hints."""
-    from gitbaton.commands.finding import REMOVE, hit_place, placed, removes
+    from gitbaton.commands.finding import REMOVE, hit_place, placed, removes, unfiltered_hints
 
     text = scanner(baton).text
     open_hits = [hit for hit in done.hits if hit.kind == UNFILTERED]
+    for hit in open_hits[:_NAMED]:
+        terminal.tell(f"unfiltered: {text(hit_place(baton, hit))} holds bytes that did not pass its filter")
+    if len(open_hits) > _NAMED:
+        terminal.tell(f"and {len(open_hits) - _NAMED} more")
     if open_hits:
-        _tell_unfiltered(baton, open_hits)
+        many = len(open_hits)
+        files = "1 file that did not pass its filter" if many == 1 else f"{many} files that did not pass their filters"
+        tell_error(f"nothing is pushed: {files} would leave", unfiltered_hints(baton, open_hits))
     places = list(placed(baton, [hit for hit in done.hits if hit.kind != UNFILTERED]))
     if not places:
         return
     for hit, state in places:
         which = "checkpoint " if hit.checkpoint else ""
-        place = text(hit_place(baton, hit, state))
-        terminal.tell(f"secret: {which}{place}: {hit.kind} {plain(hit.shown)}".rstrip())
+        terminal.tell(f"secret: {which}{text(hit_place(baton, hit, state))}: {hit.kind} {plain(hit.shown)}".rstrip())
     hints = (
         (True, "'git config --add baton.redactAllow REGEX' names what is none"),
         (any(hit.checkpoint for hit in done.hits), "'git baton forget CHECKPOINT' removes a checkpoint"),
@@ -305,18 +309,6 @@ def _tell_hits(baton: Baton, done: Pushing) -> None:
         (not open_hits, "--no-scan pushes all the same"),
     )
     tell_error(f"nothing is pushed: {counted(len(places), 'secret')} would leave", [said for on, said in hints if on])
-
-
-def _tell_unfiltered(baton: Baton, hits: Sequence[Hit]) -> None:
-    """Print the unfiltered files, and the hints."""
-    from gitbaton.commands.finding import hit_place, unfiltered_hints
-
-    for hit in hits[:_NAMED]:
-        terminal.tell(f"unfiltered: {scanner(baton).text(hit_place(baton, hit))} holds bytes that did not pass its filter")
-    if len(hits) > _NAMED:
-        terminal.tell(f"and {len(hits) - _NAMED} more")
-    files = "1 file that did not pass its filter" if len(hits) == 1 else f"{len(hits)} files that did not pass their filters"
-    tell_error(f"nothing is pushed: {files} would leave", unfiltered_hints(baton, hits))
 
 
 def _halted(done: Pushing) -> bool:
@@ -542,5 +534,4 @@ def synchronize(
                 say_broken_refs(done.apart, done.pushing)
         if not dry_run:
             warn_all([*baton.refresh(), *removing.refresh(baton)])
-    parts = (done.gathered.broken, done.joining.broken, done.failure, *(part.refused for part in done.pushing))
-    return 1 if any(parts) else 0
+    return int(any((done.gathered.broken, done.joining.broken, done.failure, *(part.refused for part in done.pushing))))

@@ -91,8 +91,7 @@ def command(
         else:
             terminal.say_lines(map(say, plan_lines(baton, looking(ctx, baton), made, dry_run, verbose)))
             if not dry_run:
-                proven = everywhere and not (proof.held or proof.unread)
-                ends = (unknown(made) or [_PROVEN]) if proven else []
+                ends = (unknown(made) or [_PROVEN]) if everywhere and not (proof.held or proof.unread) else []
                 terminal.say_lines(map(say, [*texts(baton, proof.held), *proof.said, *ends, *to_do(baton, made)]))
             terminal.say_lines(f"not looked at: {say(text)}" for text in proof.unread)
         warnings = [say(text) for text in warnings]

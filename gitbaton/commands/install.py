@@ -66,8 +66,7 @@ def uninstall(
         if purge and plan.steps and not dry_run and not yes:
             if not askable():
                 raise UsageError("--purge asks before it deletes, and there is no terminal", NO_TERMINAL)
-            texts = [step.text for step in plan.steps]
-            print_plan(texts, dry_run=True, nothing="", verbose=verbose, to=terminal.tell)
+            print_plan([s.text for s in plan.steps], dry_run=True, nothing="", verbose=verbose, to=terminal.tell)
             if answer("delete all of this? Type 'yes': ") != "yes":
                 raise NoAnswerError("nothing was deleted")
         if not dry_run:

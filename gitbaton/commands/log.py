@@ -116,8 +116,7 @@ def command(
     """
     one_of(json=json, porcelain=stable or nul)
     one_of(**{"extended-regexp": extended, "fixed-strings": fixed})
-    forms = [name for name, given in (("--stat", stat), ("--patch", patch)) if given]
-    forms += ["--graph"] if graph else []
+    forms = [name for name, given in (("--stat", stat), ("--patch", patch), ("--graph", graph)) if given]
     if graph and len(forms) > 1:
         raise UsageError(f"{forms[0]} and --graph exclude each other")
     if forms and (json or stable or nul):

@@ -504,9 +504,9 @@ class Picker(App[int]):
             found = await self._asked(self.baton.readable_tips)
         except BatonError as error:
             self.complain(error)
-            return
-        self.tracks = [self.tip, *(s for s in found.items if s.checkpoint.track != self.tip.checkpoint.track)]
-        self._draw_frame()
+        else:
+            self.tracks = [self.tip, *(s for s in found.items if s.checkpoint.track != self.tip.checkpoint.track)]
+            self._draw_frame()
 
     @work(exclusive=True, group="list")
     async def _load(self, count: int, *, first: bool = False, counted: bool = True) -> None:
@@ -647,8 +647,7 @@ class Picker(App[int]):
         """A view, and what stands above it."""
         self._swap(steps=False)
         self._draw_offers(())
-        more = f"; {view.more:,} lines more: a shows all" if view.more else ""
-        self._head(view.head + more)
+        self._head(view.head + (f"; {view.more:,} lines more: a shows all" if view.more else ""))
         self.details.show(view)
 
     def _swap(self, *, steps: bool) -> None:
@@ -890,9 +889,9 @@ class Picker(App[int]):
         """The next track, or the one before; in a plan the other of what can be done."""
         if self.planning and len(self.offers.plans) > 1:
             self.action_offer(by)
-            return
-        names = [s.checkpoint.track for s in self.tracks]
-        self.action_open((names.index(self.tip.checkpoint.track) + by) % len(names))
+        else:
+            names = [s.checkpoint.track for s in self.tracks]
+            self.action_open((names.index(self.tip.checkpoint.track) + by) % len(names))
 
     def action_open(self, number: int) -> None:
         """A track by its place above."""
@@ -914,8 +913,8 @@ class Picker(App[int]):
         """The next view, or the one before; in a plan the other of what can be done."""
         if self.planning:
             self.action_offer(by)
-            return
-        self.action_view(PANES[(PANES.index(self.pane) + by) % len(PANES)])
+        else:
+            self.action_view(PANES[(PANES.index(self.pane) + by) % len(PANES)])
 
     def action_move(self, by: int) -> None:
         """The next row of what has the focus, or the one before."""

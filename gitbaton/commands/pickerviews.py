@@ -78,10 +78,16 @@ class Views:
         step = line(step) + (f" (after: {line(c.headline)})" if c.carried and step == c.step else "")
         ((tests, slot),) = look.state(ran.result if ran else verdict(stored))
         files = counted(row.changes.files, "file") if row.changes else ""
-        parts: list[tuple[str, str]] = [*self.names[stored.id], (" ", ""), *look.kind(stored)]
-        files = f" {files:>{18 - len(tests)}} " if wide else " "
-        parts += [(f" {look.age(c.created):>4} ", ""), (tests if wide else tests[:1], slot), (files, "")]
-        parts += [*look.mark(stored), *([(f"[{cut(line(c.label), room // 3)}] ", "manual")] if c.label else [])]
+        parts = [
+            *self.names[stored.id],
+            (" ", ""),
+            *look.kind(stored),
+            (f" {look.age(c.created):>4} ", ""),
+            (tests if wide else tests[:1], slot),
+            (f" {files:>{18 - len(tests)}} " if wide else " ", ""),
+            *look.mark(stored),
+            *([(f"[{cut(line(c.label), room // 3)}] ", "manual")] if c.label else []),
+        ]
         return _filled(parts, step, room)
 
     def open_row(self, one: UnderWay, room: int) -> Cell:
@@ -89,9 +95,11 @@ class Views:
         look, wide = self.look, room >= WIDE
         ((tests, slot),) = look.state("pending")
         blank = " " * max((sum(width(text) for text, _ in name) for name in self.names.values()), default=4)
-        files = f" {counted(len(one.paths), 'file'):>{18 - len(tests)}} " if wide else " "
-        parts = [(f"{blank} . {look.age(one.span.since) if one.span.since else '':>4} ", "")]
-        parts += [(tests if wide else tests[:1], slot), (files, "")]
+        parts = [
+            (f"{blank} . {look.age(one.span.since) if one.span.since else '':>4} ", ""),
+            (tests if wide else tests[:1], slot),
+            (f" {counted(len(one.paths), 'file'):>{18 - len(tests)}} " if wide else " ", ""),
+        ]
         return _filled(parts, turn_step(one), room)
 
     def open_words(self, one: UnderWay) -> PickerView:
@@ -102,10 +110,16 @@ class Views:
             *([age(since, self.baton.clock())] if since else []),
             *([f"by {line(agent.name)}"] if agent else []),
         ]
-        found = [ViewLine(", ".join(parts), "pending"), ViewLine("")]
-        found += [ViewLine(text, "manual") for text in plain(one.span.prompt, keep="\n\t").strip("\n").split("\n")]
-        found += [ViewLine(""), *(ViewLine(quoted(path), label="changed ".ljust(LABEL)) for path in one.paths[:MANY])]
-        return PickerView([*found, ViewLine(""), ViewLine(TAKE_BACK)], more=max(len(one.paths) - MANY, 0))
+        found = [
+            ViewLine(", ".join(parts), "pending"),
+            ViewLine(""),
+            *(ViewLine(text, "manual") for text in plain(one.span.prompt, keep="\n\t").strip("\n").split("\n")),
+            ViewLine(""),
+            *(ViewLine(quoted(path), label="changed ".ljust(LABEL)) for path in one.paths[:MANY]),
+            ViewLine(""),
+            ViewLine(TAKE_BACK),
+        ]
+        return PickerView(found, more=max(len(one.paths) - MANY, 0))
 
     def sought(self, row: RewindRow | UnderWay) -> str:
         """Return the text that the filter searches."""
@@ -195,13 +209,8 @@ class Views:
             around = [part for key, one in kept for part in self._pair(key, one.text, row)]
             return PickerView([*failed(error).lines, ViewLine(""), *around], "what was said around it" if around else "")
         mark = quoting(stored)
-        rows = list[ViewLine]()
-        for who, said in found:
-            rows += [
-                ViewLine(who, "manual", mark),
-                *(ViewLine(text, label=f"{mark}    ") for text in said),
-                ViewLine("", label=mark),
-            ]
+        texts = [(who, [ViewLine(text, label=f"{mark}    ") for text in said]) for who, said in found]
+        rows = [row for who, said in texts for row in (ViewLine(who, "manual", mark), *said, ViewLine("", label=mark))]
         shown = rows[:-1] if whole else rows[-MANY - 1 : -1]
         lines = [row._replace(text=_short(row.text.expandtabs(4), whole=whole)) for row in shown]
         parts = [at for at, row in enumerate(shown) if row.slot]

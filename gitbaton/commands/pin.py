@@ -8,10 +8,13 @@ from gitbaton.cli.options import Argument, Invocation
 from gitbaton.retention.rules import set_pin
 
 Pinned = Annotated[str, Argument(metavar="CHECKPOINT", help="A checkpoint by any name that 'show' takes.")]
-Name = Annotated[Optional[str], Argument(metavar="[NAME]", help="What it is called from now on.")]
 
 
-def command(ctx: Invocation, checkpoint: Pinned, name: Name = None) -> int:
+def command(
+    ctx: Invocation,
+    checkpoint: Pinned,
+    name: Annotated[Optional[str], Argument(metavar="[NAME]", help="What it is called from now on.")] = None,
+) -> int:
     """Exempt a checkpoint from every prune, here and in every clone that hears of it, and give it a name.
 
     With NAME every verb knows the checkpoint by it, until unpin. A checkpoint has one such name: another one replaces it.

@@ -34,8 +34,12 @@ if TYPE_CHECKING:
     from gitbaton.threads.reports import CheckpointFacts
     from gitbaton.threads.store import ThreadStore
 
-_SUMS = {"keep": ("keep {}", "checkpoint"), "remove": ("remove {}", "checkpoint")}
-_SUMS |= {"safety": ("{}", "safety checkpoint"), "transcript": ("{}", "transcript")}
+_SUMS = {
+    "keep": ("keep {}", "checkpoint"),
+    "remove": ("remove {}", "checkpoint"),
+    "safety": ("{}", "safety checkpoint"),
+    "transcript": ("{}", "transcript"),
+}
 Told = dict[tuple[str, str, str], "CheckpointFacts"]  # by thread, namespace and id of a checkpoint
 _PLAN = (Column(), Column(), Column(right=True), Column(named=True), Column())
 OPTIONS = {"keepLast": "--keep-last", "keepWithin": "--keep-within", "keepDaily": "--keep-daily", "keepWeekly": "--keep-weekly"}
@@ -127,8 +131,10 @@ def _planned(baton: Baton, look: Look, made: PrunePlan, verbose: bool) -> Iterat
         look, parts, lambda _, stored: (ids[stored.id], look.age(stored.checkpoint.created), look.words(stored, step(stored)))
     )
     old = (stored for piece in made.safety for stored in piece.remove)
-    rows += [("safety", look.fit("remove safety checkpoint ", look.named(stored, step(stored)))) for stored in old]
-    rows += [("transcript", look.fit(f"remove transcript {talk.agent} {plain(talk.session)}")) for talk in made.conversations]
+    rows += [
+        *(("safety", look.fit("remove safety checkpoint ", look.named(stored, step(stored)))) for stored in old),
+        *(("transcript", look.fit(f"remove transcript {talk.agent} {plain(talk.session)}")) for talk in made.conversations),
+    ]
     yield from summed(rows, _SUMS, verbose=verbose, lists="--dry-run --verbose")
     yield _would_free(made)
 

@@ -23,6 +23,7 @@ from gitbaton.values import replace
 
 LEAST = 12  # columns below which a status line says nothing useful
 KEY = 7  # digits of a step's key in a line
+CAUSE = ("kind", "path", "old", "new")  # what JSON has of why a step is run
 
 CAUSES = {
     "input": "its inputs changed",
@@ -77,9 +78,6 @@ def sentence(event: Event) -> str:
         return "runs" if event.cause is None or event.cause.kind == "never-run" else f"runs: {because(event.cause)}"
     if event.kind == "cached":
         return f"cached {event.key[:KEY]}" if event.key else "cached"
-    if event.kind in ("ok", "compensated"):
-        start = event.kind + (f" in {spent(event.seconds)}" if event.seconds is not None else "")
-        return f"{start}: {text}" if text else start
     if event.kind == "failed":
         said = f"failed with {event.code}" if event.code is not None else "failed"
         said += f" ({text})" if text and text != f"exit {event.code}" else ""
@@ -91,13 +89,14 @@ def sentence(event: Event) -> str:
         return f"{event.total} step{'' if event.total == 1 else 's'}"
     if event.kind == "isolation":
         return f"runs in a copy of the work tree ({text})" if text != "none" else ""
-    if event.kind == "gate" and event.code == 1:
-        return text
     if event.kind in SILENT:
         return ""
-    if event.kind in ("settled", "wait", "warning", "conflict", "recovered", "orphan") and text:
+    told = event.kind in ("settled", "wait", "warning", "conflict", "recovered", "orphan") and text
+    if told or (event.kind == "gate" and event.code == 1):
         return text
     start = WORDS.get(event.kind, event.kind)
+    if event.kind in ("ok", "compensated") and event.seconds is not None:
+        start += f" in {spent(event.seconds)}"
     return f"{start}: {text}" if text else start
 
 
@@ -320,17 +319,15 @@ class JsonLines:
 
 def document(event: Event) -> dict[str, Json]:
     """The JSON object of an event: its kind, and what is known of it."""
-    fields: dict[str, Any] = {"event": event.kind, "step": event.step or None, "text": event.text or None}
-    fields |= {"code": event.code, "attempt": event.attempt, "key": event.key}
-    fields |= {"number": event.number, "total": event.total}
+    fields: dict[str, Any] = {
+        "event": event.kind,
+        "step": event.step or None,
+        "text": event.text or None,
+        **picked(event, "code", "attempt", "key", "number", "total"),
+    }
     if event.seconds is not None:
         fields["wait_ms" if event.kind == "retry" else "duration_ms"] = round(event.seconds * 1000)
     if event.cause is not None:
-        fields["cause"] = cause_document(event.cause)
+        fields["cause"] = picked(event.cause, *CAUSE)
     fields["record"] = event.logged.commit if event.logged else None
     return {name: item for name, item in fields.items() if item is not None}
-
-
-def cause_document(cause: Cause) -> dict[str, Json]:
-    """The JSON object of why a step is run."""
-    return picked(cause, "kind", "path", "old", "new")

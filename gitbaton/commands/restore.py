@@ -19,6 +19,7 @@ from gitbaton.cli.common import (
     one_of,
     opened,
     print_json,
+    refuse,
     summed,
     warn_all,
 )
@@ -40,7 +41,6 @@ DryRun = Annotated[bool, Option("--dry-run", "-n", help="Print the plan and chan
 Exact = Annotated[bool, Option("--exact", help="Also remove files that the checkpoint does not know, unless they are ignored.")]
 Index = Annotated[bool, Option("--index/--no-index", help="Bring the whole index back, too.")]
 Force = Annotated[bool, Option("--force", help="Also change what is somebody else's work.")]
-Yes = Annotated[bool, Option("--yes", help="Do not ask.")]
 Foreign = Annotated[bool, Option("--foreign", help="Allow a checkpoint that was fetched from elsewhere.")]
 _NAMED = 3  # of the user's own edits
 _SUMS = {  # of many paths: what was done, or would be, and to what
@@ -64,7 +64,7 @@ def command(
     exact: Exact = False,
     index: Index = False,
     force: Force = False,
-    yes: Yes = False,
+    yes: Annotated[bool, Option("--yes", help="Do not ask.")] = False,
     foreign: Foreign = False,
     talk: Annotated[
         bool, Option("--conversation", help="Also write the conversation back, as a new session of its client.")
@@ -108,8 +108,15 @@ def command(
         one_of(**{name: given, "conversation-only": only})
     typed, directory = checkpoints[0] if checkpoints else None, ctx.obj.repo_root or os.getcwd()
     with opened(ctx, dry_run=dry_run, talks="" if json else "looking at files") as baton:
-        order = Order(checkpoint=_name(baton, typed, track), paths=tuple(paths), directory=directory, foreign=foreign)
-        order = replace(order, exact=exact, index=index, force=force)
+        order = Order(
+            checkpoint=_name(baton, typed, track),
+            paths=tuple(paths),
+            directory=directory,
+            exact=exact,
+            index=index,
+            force=force,
+            foreign=foreign,
+        )
         ask = not (yes or force or json or dry_run) and askable()
         try:
             if not talk and not only:
@@ -143,12 +150,11 @@ def _with_conversation(
         if files and (order.foreign or not target.foreign):
             error.hints += ("nothing is restored; without --conversation the files are",)
         raise
-    code = 0
-    if files and not dry_run:
-        code = carry_out(baton, "restore", order, dry_run=False, json=False, verbose=verbose, ask=ask)
-    write_back(talk, target, dry_run=dry_run, json=json)
-    if files and dry_run:  # last: afterwards nothing else can be done with what is open
-        code = carry_out(baton, "restore", order, dry_run=True, json=False, verbose=verbose)
+    if dry_run:  # the files last: afterwards nothing else can be done with what is open
+        write_back(talk, target, dry_run=True, json=json)
+        return carry_out(baton, "restore", order, dry_run=True, json=False, verbose=verbose) if files else 0
+    code = carry_out(baton, "restore", order, dry_run=False, json=False, verbose=verbose, ask=ask) if files else 0
+    write_back(talk, target, dry_run=False, json=json)
     return code
 
 
@@ -267,8 +273,7 @@ def show_plan(
         return
     if plan.op == "revert" and dry_run and plan.steps:
         terminal.say(fitted(f"would be done: {plan.what}"))
-    terminal.say_lines(_before(plan))
-    terminal.say_lines(_step_lines(plan, safety, dry_run=dry_run, verbose=verbose))
+    terminal.say_lines([*_before(plan), *_step_lines(plan, safety, dry_run=dry_run, verbose=verbose)])
     if safety is not None:
         terminal.say(fitted({"undo": "undone: ", "redo": "redone: "}.get(plan.op, "done: ") + plan.what))
         terminal.tell(f"hint: {_back(plan.op)}")
@@ -292,23 +297,21 @@ def _before(plan: RestorePlan) -> list[str]:
     return [*plan.notes, *own]
 
 
-def _hints(plan: RestorePlan) -> Iterator[str]:
-    """Yield hints for paths that were left as conflicts."""
-    if any(step.action == "refuse" and step.reason.endswith(" is not here, or torn") for step in plan.steps):
-        yield "'git baton doctor --mend' finds again what is gone, where it is anywhere; --from-remote asks a remote, too"
+def _hints(plan: RestorePlan) -> list[str]:
+    """Return hints for paths that were left as conflicts."""
+    lost = any(step.action == "refuse" and step.reason.endswith(" is not here, or torn") for step in plan.steps)
     reasons = {step.reason for step in plan.steps if step.action == "conflict"}
-    if plan.op == "revert":
-        if TEXT in reasons:
-            yield "--merge writes both sides of such a text into the file, with markers"
-        if any(reason.endswith(UNDECIDED) for reason in reasons):
-            yield "a path that is named is taken back all the same, and undo brings it back"
-        if UNMERGED in reasons:
-            yield "an unmerged path is yours to resolve"
-        return
-    if reasons - {UNMERGED}:
-        yield "a conflict is somebody else's change; --force overwrites it, and undo brings it back"
-    if UNMERGED in reasons:
-        yield "an unmerged path is yours to resolve; --force writes the file and leaves it unmerged"
+    back, undecided = plan.op == "revert", any(reason.endswith(UNDECIDED) for reason in reasons)
+    others, unmerged = bool(reasons - {UNMERGED}), UNMERGED in reasons
+    rows = (
+        (lost, "'git baton doctor --mend' finds again what is gone, where it is anywhere; --from-remote asks a remote, too"),
+        (back and TEXT in reasons, "--merge writes both sides of such a text into the file, with markers"),
+        (back and undecided, "a path that is named is taken back all the same, and undo brings it back"),
+        (back and unmerged, "an unmerged path is yours to resolve"),
+        (not back and others, "a conflict is somebody else's change; --force overwrites it, and undo brings it back"),
+        (not back and unmerged, "an unmerged path is yours to resolve; --force writes the file and leaves it unmerged"),
+    )
+    return [text for holds, text in rows if holds]
 
 
 def _step_lines(plan: RestorePlan, safety: Stored | None, *, dry_run: bool, verbose: bool) -> Iterator[str]:
@@ -363,15 +366,22 @@ def revert(
     name, directory = turns[0] if turns else "", ctx.obj.repo_root or os.getcwd()
     ranged = parted(name, "..") is not None
     one_meant(name or None, track)
-    if turns and not name:
-        raise UsageError("the turn's name is empty")
-    if session == "":
-        raise UsageError("the session's id is empty")
-    if name and not ranged and session:
-        raise UsageError("TURN and --session exclude each other; a range A..B and --session do not")
+    both = "TURN and --session exclude each other; a range A..B and --session do not"
+    refuse(
+        (bool(turns) and not name, "the turn's name is empty"),
+        (session == "", "the session's id is empty"),
+        (bool(name and session) and not ranged, both),
+    )
     with opened(ctx, dry_run=dry_run, talks="" if json else "looking at files") as baton:
-        order = Order(checkpoint=name, paths=tuple(paths), directory=directory, foreign=foreign, merge=merge)
-        order = replace(order, session=session or "", track=track or "")
+        order = Order(
+            checkpoint=name,
+            session=session or "",
+            track=track or "",
+            paths=tuple(paths),
+            directory=directory,
+            merge=merge,
+            foreign=foreign,
+        )
         try:
             return carry_out(baton, "revert", order, dry_run=dry_run, json=json, verbose=verbose)
         except NotFoundError as error:

@@ -73,9 +73,9 @@ def laid_out(ctx: Invocation, baton: Baton, texts: "Callable[[Look], Iterable[st
     if json or not sys.stdout.isatty():
         for text in texts(looking(ctx, baton, fd=2)):
             terminal.tell(baton.redactor.text(text))
-        return
-    with paged(ctx, baton) as look:
-        terminal.say_lines(map(baton.redactor.text, texts(look)))
+    else:
+        with paged(ctx, baton) as look:
+            terminal.say_lines(map(baton.redactor.text, texts(look)))
 
 
 def consented(

@@ -182,8 +182,7 @@ def _carry_out(ctx: Invocation, run: RunWords, step: StepWords, name: Text, argv
         elif run.resume:
             outcome = at.engine().resume(found, jobs=_jobs(run), **how)
         else:
-            made = step_of(run.step or "", step, argv, at.prefix())
-            outcome = at.engine().run_step(made, found, **how, **guards)
+            outcome = at.engine().run_step(step_of(run.step or "", step, argv, at.prefix()), found, **how, **guards)
         code = ended(at, outcome)
         if run.resume and isinstance(at.show, EventLines) and not (code or outcome.states or outcome.left):
             why = "; ".join(fold(at.journal.records(found)).why)
@@ -200,20 +199,27 @@ def _jobs(run: RunWords) -> int:
 def step_of(called: str, words: StepWords, argv: list[str], prefix: str) -> Step:
     """The step that was asked for in the folder ``prefix`` of the work tree ('' at its top), to which globs and --cwd are
     relative. Raises UsageError that names the option."""
-    from gitbaton.running import plans as languages
-    from gitbaton.running.plans import checked
+    from gitbaton.running import plans
     from gitbaton.worktree import globs
 
-    fields: dict[str, Any] = {"after": tuple(words.after or ()), "env": tuple(words.env or ()), "extra": tuple(words.key or ())}
-    fields |= {"reads": tuple(globs.relative(glob, prefix) for glob in words.reads or ())}
-    fields |= {"writes": tuple(globs.relative(glob, prefix) for glob in words.writes or ())}
+    fields: dict[str, Any] = {
+        "after": tuple(words.after or ()),
+        "env": tuple(words.env or ()),
+        "extra": tuple(words.key or ()),
+        "reads": tuple(globs.relative(glob, prefix) for glob in words.reads or ()),
+        "writes": tuple(globs.relative(glob, prefix) for glob in words.writes or ()),
+    }
     as_typed = ("effect", "compensate", "probe", "verify", "retries", "catch", "isolate", "on_undeclared", "gate", "checkpoint")
     fields |= {name: item for name in (*as_typed, "store") if (item := getattr(words, name)) is not None}
-    parsed: dict[str, Callable[[str, str], object]] = {"backoff": languages.backoff, "retry_on": languages.retry_on}
-    parsed |= {"timeout": languages.duration, "grace": languages.duration}
+    parsed: dict[str, Callable[[str, str], object]] = {
+        "backoff": plans.backoff,
+        "retry_on": plans.retry_on,
+        "timeout": plans.duration,
+        "grace": plans.duration,
+    }
     for name, parse in parsed.items():
         if (item := getattr(words, name)) is not None:
             fields[name] = parse(item, f"--{name.replace('_', '-')}")
     folder = words.cwd if words.cwd and words.cwd[0] == "/" else "/".join(part for part in (prefix, words.cwd) if part) or "."
     fields |= {"cwd": folder, "cache": not words.no_cache, "allow_empty": words.allow_empty}
-    return checked(Step(name=called, argv=tuple(argv), **fields))
+    return plans.checked(Step(name=called, argv=tuple(argv), **fields))

@@ -102,8 +102,7 @@ def _foretell(context: "Context", names: list[str], plan: "Optional[Plan]", *, j
 
     found = []
     for name, effect in to_compensate(context, names, plan):
-        step = (plan.step(name) if plan is not None else None) or step_of(effect.logged.record)
-        line = compensation(step, effect)
+        line = compensation((plan.step(name) if plan is not None else None) or step_of(effect.logged.record), effect)
         said = f"would leave the effect of {in_quotes(name)}: nothing undoes it"
         if line:
             said = f"would undo the effect of {in_quotes(name)}: {line}"

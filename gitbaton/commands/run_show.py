@@ -116,12 +116,11 @@ def _cells(look: Look, item: Line, short: int) -> tuple[Cell | str, ...]:
 
 def document(report: Report) -> dict[str, Json]:
     """The JSON of a run's steps."""
-    names = ("duration_ms", "key", "attempts", "nondeterministic", "effect", "pid", "host")
     rows = [
         {
             **picked(item, "step", "state", "exit"),
             "at": timestamp(item.at) if item.at is not None else None,
-            **picked(item, *names),
+            **picked(item, "duration_ms", "key", "attempts", "nondeterministic", "effect", "pid", "host"),
             "moved": [path_document(path) for path in item.moved],
             "next": {name: fact for name, fact in forecast_document(item.would).items() if name != "step"},
         }

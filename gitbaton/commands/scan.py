@@ -93,14 +93,12 @@ def _show(baton: Baton, places: list[Place]) -> None:
         place = text(hit_place(baton, hit, state))
         kind = "its bytes did not pass its filter" if hit.kind == UNFILTERED else hit.kind
         terminal.say(f"{place}: {kind}{' ' + hit.shown if hit.shown else ''}")
-    ungated = [hit for hit, _ in places if hit.kind == UNFILTERED]
-    terminal.tell_hints(unfiltered_hints(baton, ungated))
+    terminal.tell_hints(unfiltered_hints(baton, [hit for hit, _ in places if hit.kind == UNFILTERED]))
     places = [place for place in places if place[0].kind != UNFILTERED]
     sure = [place for place in places if place[0].kind != NOT_SCANNED]
-    terminal.tell_hints(forgets(baton, (hit for hit, _ in sure)))
-    if removes(sure):
-        terminal.tell(f"hint: {REMOVE}")
-    if any(hit.kind != NAMED for hit, _ in sure):
-        terminal.tell("hint: what is no secret may be named in baton.redactAllow")
-    if len(sure) < len(places):
-        terminal.tell("hint: texts over baton.maxFileSize are not scanned")
+    hints = (
+        (removes(sure), REMOVE),
+        (any(hit.kind != NAMED for hit, _ in sure), "what is no secret may be named in baton.redactAllow"),
+        (len(sure) < len(places), "texts over baton.maxFileSize are not scanned"),
+    )
+    terminal.tell_hints([*forgets(baton, (hit for hit, _ in sure)), *(text for holds, text in hints if holds)])

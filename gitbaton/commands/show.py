@@ -61,8 +61,7 @@ def command(
         git baton show parser~1 --stat
         git baton show "parser@{manual}"
     """
-    given = {"--stat": stat, "--name-only": name_only, "--patch": patch}
-    forms = [name for name, on in given.items() if on]
+    forms = [form for form, on in (("--stat", stat), ("--name-only", name_only), ("--patch", patch)) if on]
     with opened(ctx) as baton:
         stored, inside, paths = _meant(ctx, baton, words or [], track)
         forms = forms or ["--patch"] * bool(paths)

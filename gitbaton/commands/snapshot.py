@@ -9,7 +9,7 @@ from gitbaton import terminal
 from gitbaton.agents.values import agent_of
 from gitbaton.baton import Baton, Request, Snapshot, SnapshotPlan
 from gitbaton.cli.columns import fitted
-from gitbaton.cli.common import Porcelain, Verbose, one_of, opened, picked, print_json, warn_all
+from gitbaton.cli.common import Porcelain, Verbose, one_of, opened, picked, print_json, refuse, warn_all
 from gitbaton.cli.options import Argument, Invocation, Option
 from gitbaton.codec import EXTRA_KEY, Json, document, in_quotes
 from gitbaton.errors import UsageError
@@ -121,17 +121,15 @@ def _step(words: list[str], options: list[str]) -> Text:
 
 def _check(step: Text, label: Text, note: str, next_cmd: str, validation: str) -> None:
     """Refuse words that cannot be meant, in the command line's own terms."""
-    if note == "-" and next_cmd == "-":
-        raise UsageError("--note and --next-cmd cannot both read standard input")
-    if step is None and label is None:
-        hint = "say what is done: 'git baton snapshot \"what is done\"'; or name the checkpoint with --label TEXT"
-        raise UsageError("no step is given", hint)
-    if label is not None and not label.strip():
-        raise UsageError("the label is empty")
-    if step is not None and not step.strip():
-        raise UsageError("the step is empty")
-    if validation not in VALIDATIONS:
-        raise UsageError(f"--validation is {in_quotes(line(validation))}; it can be 'green', 'pending' or 'failed'")
+    hint = "say what is done: 'git baton snapshot \"what is done\"'; or name the checkpoint with --label TEXT"
+    known = "it can be 'green', 'pending' or 'failed'"
+    refuse(
+        (note == "-" and next_cmd == "-", "--note and --next-cmd cannot both read standard input"),
+        (step is None and label is None, "no step is given", hint),
+        (label is not None and not label.strip(), "the label is empty"),
+        (step is not None and not step.strip(), "the step is empty"),
+        (validation not in VALIDATIONS, f"--validation is {in_quotes(line(validation))}; {known}"),
+    )
 
 
 def _text(value: str) -> str:

@@ -154,9 +154,9 @@ def _watch(ctx: Invocation, *, everything: bool) -> int:
             before = folders(repo, CHAINS, TIPS, *places)
             tracks, problems = baton.status()
             going = _under_way(baton, tracks)
-            lines = [*dashboard(baton, looking(ctx, baton), tracks, going, everything=everything)] if tracks else [NONE]
-            lines += [plain(f"{in_quotes(p.where)} is left out: {p.reason}") for p in problems]
-            lines += [plain(text) for text in baton.store.unread.values()]
+            shown = dashboard(baton, looking(ctx, baton), tracks, going, everything=everything) if tracks else [NONE]
+            torn = (f"{in_quotes(p.where)} is left out: {p.reason}" for p in problems)
+            lines = [*shown, *map(plain, torn), *map(plain, baton.store.unread.values())]
             baton.store.unread.clear()
         return lines, lambda: folders(repo, CHAINS, TIPS, *places) == before
 
@@ -186,8 +186,8 @@ def dashboard(
     parts = [counted(len(tracks), "track"), f"{foreign} foreign" * bool(foreign), f"{hidden} not shown (--all)" * bool(hidden)]
     said = ", ".join(filter(None, parts))
     if first.current:
-        drift = look.drift(first.live)
-        yield from look.table((Column(),), [(((f"{said}.  {bare(first.stored.checkpoint.track)}: ", ""), *drift),)])
+        drift = ((f"{said}.  {bare(first.stored.checkpoint.track)}: ", ""), *look.drift(first.live))
+        yield from look.table((Column(),), [(drift,)])
         if back:
             yield look.fit(look.mark(first.stored), back)
         if older:

@@ -10,10 +10,10 @@ from typing import Optional, Union
 
 from gitbaton import terminal
 from gitbaton.baton import Baton
-from gitbaton.cli.common import colours, opened
+from gitbaton.cli.common import colours, opened, picked
 from gitbaton.cli.options import Invocation
 from gitbaton.codec import Json, in_quotes, plain
-from gitbaton.commands.reporting import EventLines, JsonLines, because, cause_document
+from gitbaton.commands.reporting import CAUSE, EventLines, JsonLines, because
 from gitbaton.errors import BatonError, NotFoundError, UsageError
 from gitbaton.git.maintenance import tend
 from gitbaton.journal.chain import Journal, chosen, remembered
@@ -157,8 +157,7 @@ def known(context: Context, names: Sequence[str]) -> None:
     steps = context.state().steps
     for name in names:
         if name not in steps:
-            listed = ", ".join(list(steps)[:20])
-            hints = (f"its steps: {listed}",) if listed else ()
+            hints = (f"its steps: {', '.join(list(steps)[:20])}",) if steps else ()
             raise NotFoundError(f"run {in_quotes(context.run)} has no step {in_quotes(name)}", *hints)
 
 
@@ -222,7 +221,7 @@ def forecast_document(item: Forecast) -> dict[str, Json]:
         "step": item.step.name,
         "would": item.would,
         "key": item.key,
-        "cause": cause_document(item.cause) if item.cause else None,
+        "cause": picked(item.cause, *CAUSE) if item.cause else None,
         "on": list(item.on),
         "undo": list(item.undo),
         **({"problem": item.problem} if item.problem else {}),

@@ -18,11 +18,10 @@ from gitbaton.errors import BatonError, NoAnswerError
 from gitbaton.render import in_shell, key_value
 from gitbaton.store.provenance import LINES, of_thread
 from gitbaton.store.refs import REMOTES, THREADS, remote_of, remote_ref
+from gitbaton.threads import health
 from gitbaton.threads.chain import LateWrites, ThreadChain, named
 from gitbaton.threads.codec import ThreadCheckpoint
 from gitbaton.threads.decoding import SCREEN, WHOLE, Doc, flat, pretty
-from gitbaton.threads.health import reader
-from gitbaton.threads.health import unusable as unusable_chain
 from gitbaton.threads.names import LATE, Cut, cut, late_ref, names_of, ref_of
 from gitbaton.threads.reports import (
     CheckpointFacts,
@@ -97,7 +96,7 @@ def remotes_of(baton: Baton) -> dict[str, list[str]]:
 def fetched(baton: Baton) -> dict[tuple[str, str], list[str]]:
     """Return the threads and namespaces that were fetched, each with the remotes that have it."""
     found: dict[tuple[str, str], list[str]] = {}
-    read, algorithm = reader(baton.repo.objects), baton.repo.layout.algorithm
+    read, algorithm = health.reader(baton.repo.objects), baton.repo.layout.algorithm
     for ref, oid in baton.repo.objects.refs(REMOTES).items():
         remote, rest = remote_of(ref) or ("", "")
         place = names_of(f"refs/baton/{rest}") if rest.startswith("threads/") else None
@@ -144,10 +143,10 @@ def said_document(told: CheckpointFacts) -> dict[str, Json]:
 
 def unusable(baton: Baton, place: tuple[str, str], remote: str) -> str:
     """Return why a thread that was fetched from a remote is unusable; empty where all is well."""
-    objects, algorithm = baton.repo.objects, baton.repo.layout.algorithm
+    objects, read, algorithm = baton.repo.objects, health.reader(baton.repo.objects), baton.repo.layout.algorithm
     ends = (remote_ref(remote, ref(*place).removeprefix("refs/baton/")) for ref in (ref_of, late_ref))
     tip, late = (bytes.fromhex(found.oid) if found is not None else None for found in map(objects.info, ends))
-    return unusable_chain(ThreadChain(reader(objects), algorithm, tip), LateWrites(reader(objects), algorithm, late))
+    return health.unusable(ThreadChain(read, algorithm, tip), LateWrites(read, algorithm, late))
 
 
 def commit_of(entry: ThreadCheckpoint) -> Optional[str]:
@@ -307,9 +306,8 @@ def show_thread(
                 for path, task, shown_of in found.tasks
                 for shown in shown_of
             ]
-            ts = said_document(told)["ts"]
-            whole = {**head, "ts": ts, "metadata": found.metadata, "channels": channels, "writes": writes}
-            terminal.write(dumps(whole, indent=2, allow_nan=False) + "\n")
+            more = {"ts": said_document(told)["ts"], "metadata": found.metadata, "channels": channels, "writes": writes}
+            terminal.write(dumps({**head, **more}, indent=2, allow_nan=False) + "\n")
             return 0
         with paged(ctx, baton) as look:
             terminal.say_lines(_shown(found, place, look))
@@ -323,10 +321,14 @@ def _shown(found: Content, place: tuple[str, str], look: Look) -> Iterator[str]:
     entry, told = found.entry, found.facts
     yield look.paint(f"checkpoint {name(entry.id)}", "id")
     when = look.beside(told.ts) if told.ts is not None else ""
-    pairs = [("thread", name(place[0])), ("namespace", name(place[1])), ("parent", name(entry.parent or ""))]
-    pairs += [("commit", commit_of(entry) or "not yet in git"), ("created", when)]
-    for key, text in pairs:
-        yield key_value(key, text)
+    pairs = (
+        ("thread", name(place[0])),
+        ("namespace", name(place[1])),
+        ("parent", name(entry.parent or "")),
+        ("commit", commit_of(entry) or "not yet in git"),
+        ("created", when),
+    )
+    yield from (key_value(*pair) for pair in pairs)
     for key, doc in found.metadata.items():
         called = key if key in _TOLD else f"metadata.{name(key)}"
         yield key_value(called, doc if isinstance(doc, str) and doc.isprintable() else flat(doc))
@@ -373,8 +375,7 @@ def delete_thread(
         elsewhere = remotes_of(baton)
         if store is None:
             raise missing(thread, elsewhere)
-        names = {found for place in store.chains() for found in place}
-        thread = meant(thread, names)
+        thread = meant(thread, {found for place in store.chains() for found in place})
         places = store.chains(thread)
         if not places and not store.remains(thread):
             raise missing(thread, elsewhere, {found for found, _ in store.chains()})

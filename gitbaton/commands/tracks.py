@@ -108,10 +108,9 @@ def command(
 
 def _rename(baton: Baton, old: str, new: str, *, json: bool) -> int:
     """Rename a track; the exit code."""
-    from gitbaton.retention import removing
-    from gitbaton.retention.renaming import rename, renaming
+    from gitbaton.retention import removing, renaming
 
-    made, warnings = rename(baton, renaming(baton, old, new))
+    made, warnings = renaming.rename(baton, renaming.renaming(baton, old, new))
     warnings += removing.refresh(baton)
     if json:
         print_json({"track": made.new, "was": made.old, "checkpoints": len(made.links)})
@@ -124,12 +123,10 @@ def _rename(baton: Baton, old: str, new: str, *, json: bool) -> int:
 
 def _bring_back(baton: Baton, name: str, *, json: bool) -> int:
     """Bring a deleted track back; the exit code."""
-    from gitbaton.retention import removing
-    from gitbaton.retention.renaming import bring_back, returning
+    from gitbaton.retention import removing, renaming
 
-    made = returning(baton, name)
-    warnings = bring_back(baton, made)
-    warnings += removing.refresh(baton)
+    made = renaming.returning(baton, name)
+    warnings = [*renaming.bring_back(baton, made), *removing.refresh(baton)]
     if json:
         print_json({"track": made.track, "checkpoints": len(made.links), "forgotten": made.forgotten})
     else:
@@ -144,12 +141,9 @@ def _bring_back(baton: Baton, name: str, *, json: bool) -> int:
 def _delete(ctx: Invocation, baton: Baton, name: str, *, force: bool, yes: bool, dry_run: bool, json: bool) -> int:
     """Delete a track, after asking, or only say what would go; the exit code."""
     from gitbaton.commands.retaining import FREED, checkpoint_rows, clean, consented, discreet, laid_out
-    from gitbaton.retention import removing
-    from gitbaton.retention.pruning import Deletion, delete, permit
-    from gitbaton.retention.pruning import apply_deletion as apply
-    from gitbaton.retention.pruning import deletion as plan
+    from gitbaton.retention import pruning, removing
 
-    def plan_lines(look: Look, made: Deletion) -> Iterator[str]:
+    def plan_lines(look: Look, made: pruning.Deletion) -> Iterator[str]:
         pinned, needed = ({stored.id for stored in items} for items in (made.pinned, made.needed))
         marks = [", ".join(["pinned"] * (s.id in pinned) + ["a run needs it"] * (s.id in needed)) for s in made.items]
         items = [(stored.id, stored, mark) for stored, mark in zip(made.items, marks, strict=True)]
@@ -159,17 +153,17 @@ def _delete(ctx: Invocation, baton: Baton, name: str, *, force: bool, yes: bool,
         yield look.fit(f"track {in_quotes(made.track)} would be gone, here and in every clone that syncs")
 
     with discreet(baton):
-        made, warnings = plan(baton, name), list[str]()
+        made, warnings = pruning.deletion(baton, name), list[str]()
         if yes and not dry_run:
-            made, warnings = delete(baton, made, force=force)
+            made, warnings = pruning.delete(baton, made, force=force)
         elif not dry_run:
             made, warnings = consented(
                 made,
-                lambda: plan(baton, made.track),
+                lambda: pruning.deletion(baton, made.track),
                 lambda made: laid_out(ctx, baton, lambda look: plan_lines(look, made), json=json),
-                lambda made: (made, apply(baton, made)),
+                lambda made: (made, pruning.apply_deletion(baton, made)),
                 "delete for good?",
-                lambda made: permit(baton, made, force=force),
+                lambda made: pruning.permit(baton, made, force=force),
             )
         if not dry_run:
             warnings += removing.refresh(baton)
@@ -191,6 +185,6 @@ def _delete(ctx: Invocation, baton: Baton, name: str, *, force: bool, yes: bool,
             if not dry_run and made.here:
                 terminal.tell(baton.redactor.text(back))
         if dry_run:
-            permit(baton, made, force=force)
+            pruning.permit(baton, made, force=force)
     warn_all([baton.redactor.text(text) for text in warnings])
     return 0 if say_broken(made.broken) else 1

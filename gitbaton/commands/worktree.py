@@ -35,8 +35,7 @@ def command(
         if not dry_run:
             branching.apply_worktree(baton, plan)
         if json:
-            place = path_document(plan.place)
-            done = {"checkpoint": stored_document(plan.stored), "directory": place, "head": plan.head}
+            done = {"checkpoint": stored_document(plan.stored), "directory": path_document(plan.place), "head": plan.head}
             print_json({**done, "dry_run": dry_run, "warnings": list(plan.warnings)})
         else:
             look, said = looking(ctx, baton), "would check out" if dry_run else "checked out"
