@@ -339,6 +339,7 @@ def _latest(store: Store, limit: int) -> History:
     Tracks are read in the order of their tips, until those that follow are all older than what was found.
     """
     known = read_newest(store.repo) if limit <= SHOWN else None
+    known = known if known is not None and known.count > SHOWN else None  # few are read, so that a broken one is named
     chains, broken = store.chains() if known is None or below(store.repo, REMOTES) else ({}, [])
     elsewhere = store.elsewhere() if chains or known is None else {}
     strangers = {(track, oid) for track, _, oid in differing(chains, elsewhere)}

@@ -52,6 +52,18 @@ def test_a_track_whose_newest_cannot_be_read_is_listed_by_its_name(repo: Sandbox
         assert [row.rsplit(" ", 1)[1] for row in done.out.splitlines()] == ["2", "1", "0"] and broken[:10] in done.err, words
 
 
+@pytest.mark.parametrize("how", ["ref", "object"])
+def test_a_track_that_broke_in_its_place_is_named_beside_the_newest_of_others(repo: Sandbox, how: str) -> None:
+    for track in ("t", "u", "v", "w"):
+        repo.ok("snapshot", "--track", track, "--step", "one")
+    chain = "refs/baton/tracks/t"
+    path = repo.path / ".git" / chain if how == "ref" else repo.loose(repo.git("rev-parse", chain))
+    path.chmod(0o644)
+    path.write_bytes(b"")
+    done = repo.ok("log", "--all", "-n", "1")
+    assert " w " in done.out and done.err.startswith("warning: 'refs/baton/tracks/t' ")
+
+
 def bare(repo: Sandbox) -> Sandbox:
     """A remote ``far``, empty."""
     far = repo.path.parent / "far.git"
