@@ -155,10 +155,10 @@ class Tree:
         with closing_fd(open_folder(self.target)) as fd:
             self._compare(fd, "", gone, found)
         for folder, files in gone.items():
-            for name, pair in files.items():
+            for name, pair in files.items() if ".git" not in folder.split("/") else ():
                 path = os.path.join(folder, name)
-                there = stat_signature(os.path.join(self.source, path))
-                if there is not None and not stat.S_ISDIR(there[4]) and ".git" not in path.split("/"):
+                there = stat_signature(os.path.join(self.source, path)) if name != ".git" else None
+                if there is not None and not stat.S_ISDIR(there[4]):
                     found[path] = (there if there == pair[0] else None, False)
         return found
 

@@ -278,6 +278,22 @@ def test_what_cannot_be_read_is_left_out(repo: Sandbox, lane: Lane) -> None:
     (repo.path / "shut").chmod(0o700)
 
 
+def test_what_a_nested_repository_has_of_its_own_costs_no_look(repo: Sandbox, lane: Lane) -> None:
+    """It may have tens of thousands of objects, and each step would look at all of them."""
+    for number in range(100):
+        repo.write(f"n/.git/objects/{number}", "object\n")
+    repo.write("n/f", "1\n")
+    lane.sync()
+    looks: list[object] = []
+    inside(lane, "rm", "n/f")
+    sys.setprofile(lambda frame, event, arg: looks.append(arg) if event == "c_call" and arg is os.lstat else None)
+    try:
+        found = lane.changed(lambda path: False)
+    finally:
+        sys.setprofile(None)
+    assert [*found] == ["n/f"] and 0 < len(looks) < 50
+
+
 def test_what_a_command_changes_is_told(repo: Sandbox, lane: Lane) -> None:
     repo.write("kept", "kept\n")
     repo.write("gone/f", "gone\n")
