@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from typing import Literal
 
     Kind = Literal["ran", "edited", "called"]
-else:
-    Kind = str
 
 MINUTE = 60.0
 """Seconds within which a prompt that says nearly the same as the one before stands in its place."""
