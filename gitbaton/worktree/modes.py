@@ -28,7 +28,7 @@ MODES, AFTER_MODES = b"modes", b"after-modes"
 _CACHE = "modes"
 _MANY = 1000  # paths that are listed before what most of them have is said once for all others
 _MOST = 256 << 20
-_ACL = "system.posix_acl_access"
+_ACL, _DEFAULT_ACL = "system.posix_acl_access", "system.posix_acl_default"
 _GROUP = 4  # the tag of the owning group in it
 
 
@@ -124,6 +124,17 @@ def _is_odd(path: str, mode: int, rest: int, mask: int) -> bool:
 def without_group(mode: int) -> int:
     """Return permissions in which the group has none but those that all others have."""
     return mode & ~0o070 | mode & (mode & 0o007) << 3
+
+
+def inherit_list(folder: str, other: str) -> None:
+    """Give a folder of ours the default access list of another, or none: what is made in it is as if it were made there."""
+    with suppress(OSError, AttributeError):  # not every system has them
+        try:
+            rules = os.getxattr(other, _DEFAULT_ACL)
+        except OSError:
+            os.removexattr(folder, _DEFAULT_ACL)
+        else:
+            os.setxattr(folder, _DEFAULT_ACL, rules)
 
 
 def without_list(full: str, mode: int) -> int:

@@ -28,7 +28,7 @@ from gitbaton.worktree.checkout import CHECKOUT_SECONDS, NO_ROOM, PLAIN, SMUDGE,
 from gitbaton.worktree.filetrees import EXECUTABLE, LINK, is_safe, parents
 from gitbaton.worktree.gate import LFS, MOST, filters, kept_by
 from gitbaton.worktree.index import PrivateIndex, index_info
-from gitbaton.worktree.modes import Folders, Permits, prune, without_group, without_list
+from gitbaton.worktree.modes import Folders, Permits, inherit_list, prune, without_group, without_list
 from gitbaton.worktree.swap import Identity, identity, stat_signature
 
 _MOVED = (errno.ENOTDIR, errno.ELOOP, errno.ENOENT)  # something else stands in the place of a folder
@@ -325,6 +325,7 @@ class Stages:
             with suppress(FileExistsError):
                 os.mkdir(place, 0o700)
         if stage != self.folder:  # neither git nor a capture is to take it for the user's
+            os.chmod(stage, 0o700)  # without the bit that gives the group of the folder above to what is made here
             with open(os.path.join(stage, ".gitignore"), "w", encoding="ascii") as file:
                 file.write("*\n")
 
@@ -344,7 +345,9 @@ class Stages:
             import shutil
 
             os.makedirs(os.path.dirname(place), exist_ok=True)
-            shutil.move(os.path.join(self.folder, _NEW, path), place)
+            own = next((at for at in reversed(parents(path)) if os.path.isdir(os.path.join(self.root, at))), "")
+            inherit_list(os.path.dirname(place), os.path.join(self.root, own))
+            shutil.move(os.path.join(self.folder, _NEW, path), place, copy_function=shutil.copy)
         return place
 
     def below(self, path: str) -> bool:

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from struct import pack
 
 import pytest
 
@@ -188,6 +189,36 @@ def test_without_room_for_what_waits_nothing_is_changed_and_the_room_is_named(re
         done = repo.baton("restore")
         assert done.code == 128 and "No space left on device" in done.err
         assert files_of(repo.path) == now and left(repo) == []
+
+
+@pytest.mark.parametrize("where", ["m", "m/d"])
+def test_what_the_top_of_a_mount_gives_to_all_in_it_is_not_given_elsewhere(mounted: Sandbox, where: str) -> None:
+    """Files wait there: its group and its default access list are those of what is made in it, and of nothing else."""
+    top, user = mounted.path / "m", 0xFFFFFFFF
+    (top / "d").mkdir()
+    rows = (1, 7, user), (2, 7, 5), (4, 5, user), (0x10, 7, user), (0x20, 5, user)
+    try:
+        os.setxattr(mounted.path / where, "system.posix_acl_default", pack("<I", 2) + b"".join(pack("<HHI", *r) for r in rows))
+        os.chown(top, -1, os.getegid() + 7)
+    except OSError:
+        pytest.skip("no access lists, or no groups to give")
+    top.chmod(0o2775)
+    names = ("m/d/old", "m/d/new", "m/other")
+    for name in names:
+        path = mounted.write(name, "then\n")
+        path.chmod(0o640)
+    seen = {
+        name: ("system.posix_acl_access" in os.listxattr(mounted.path / name), (mounted.path / name).stat().st_gid)
+        for name in names
+    }
+    snap(mounted)
+    mounted.write("m/d/old", "now\n")
+    (mounted.path / "m/d/new").unlink()
+    (mounted.path / "m/other").unlink()
+    mounted.ok("restore")
+    assert {
+        n: ("system.posix_acl_access" in os.listxattr(mounted.path / n), (mounted.path / n).stat().st_gid) for n in names
+    } == seen
 
 
 def test_where_something_is_mounted_no_file_comes_and_the_others_do(repo: Sandbox) -> None:
