@@ -19,7 +19,7 @@ from gitbaton.git.objects import OID, digest, packed_refs
 from gitbaton.git.repo import Repo, make_folder, put
 from gitbaton.git.run import BORROWED, Git, base_environment, checked
 from gitbaton.model import Oid
-from gitbaton.system.files import sync_paths
+from gitbaton.system.files import read_or_none, sync_paths
 from gitbaton.system.groups import boot
 from gitbaton.values import value
 
@@ -229,11 +229,7 @@ def lying(repo: Repo) -> dict[str, Lying]:
 
 
 def _read(path: str) -> bytes:
-    try:
-        with open(path, "rb") as file:
-            return file.read()
-    except OSError:
-        return b""
+    return read_or_none(path, follow=True) or b""
 
 
 def packed_lines(repo: Repo) -> list[bytes]:

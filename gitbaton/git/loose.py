@@ -15,7 +15,7 @@ from gitbaton.errors import GitError
 from gitbaton.git.objects import Algorithm, NewObject, digest, parse_tree
 from gitbaton.git.run import quoted
 from gitbaton.model import Oid
-from gitbaton.system.files import names_in, read_regular, write_atomic
+from gitbaton.system.files import names_in, read_or_none, read_regular, write_atomic
 from gitbaton.system.groups import boot
 
 STAMP = "boot"  # in our folder of the common directory
@@ -71,10 +71,8 @@ def is_known(folder: str) -> bool:
 def index_is_torn(path: str, algorithm: Algorithm) -> bool:
     """Whether an index does not begin as one, or does not end with the digest of what it holds, which git itself does not look
     at. One that git wrote without a digest is not, nor one that may not be read."""
-    try:
-        with open(path, "rb") as file:
-            raw = file.read()
-    except OSError:
+    raw = read_or_none(path, follow=True)
+    if raw is None:
         return False
     width = len(digest(algorithm, b""))
     if len(raw) < 12 + width or not raw.startswith(b"DIRC"):

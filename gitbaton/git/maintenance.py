@@ -79,11 +79,9 @@ def _many_packs(repo: Repo) -> bool:
 def _unwanted(repo: Repo) -> bool:
     """Whether packing is switched off, or git cannot do it: a partial clone has packs that it cannot roll up; a gc, of which
     its file tells, is at work."""
-    try:
+    with suppress(FileNotFoundError):
         if time.time() - os.stat(os.path.join(repo.layout.common_dir, "gc.pid")).st_mtime < _GC:
             return True
-    except FileNotFoundError:
-        pass
     pattern = r"^(gc\.auto|extensions\.partialclone|remote\..*\.promisor)$"
     found = dict(matching(repo, pattern))
     return found.pop("gc.auto", "").strip() == "0" or bool(found)

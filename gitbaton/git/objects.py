@@ -435,9 +435,7 @@ def _notes_path(objects: Objects, tree: Oid | None, commit: Oid) -> list[tuple[i
     while spent < len(commit) - 2:
         digits = commit[spent : spent + 2].encode()
         below = next((e for e in entries if e.name == digits), None)
-        if below is not None and not below.is_tree:
-            break  # somebody's file stands where the folder would
-        if below is None and not any(_is_fan(e) for e in entries):
+        if not (below.is_tree if below is not None else any(map(_is_fan, entries))):  # a user's file may stand there
             break
         spent, entries = spent + 2, _notes_tree(objects, below.oid) if below else []
         levels.append((spent, entries))

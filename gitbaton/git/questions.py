@@ -376,13 +376,11 @@ def forget_rewrite(repo: Repo, oid: Oid) -> None:
 def trim_rewrites(repo: Repo) -> None:
     """Keep the newest pairs of a file that has grown. Called with the lock held; a hook may add a pair meanwhile."""
     path = _path(repo)
-    try:
+    with suppress(OSError):  # nothing depends on its size
         if os.lstat(path).st_size < _TRIM_BYTES:
             return
         lines = read_regular(path).splitlines(keepends=True)[-MAX_REWRITES:]
         put(repo, path, b"".join(lines), fresh=f".{os.getpid()}")
-    except OSError:
-        return  # nothing depends on its size
 
 
 def _path(repo: Repo) -> str:

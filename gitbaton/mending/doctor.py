@@ -344,11 +344,9 @@ def _locks(baton: Baton) -> Iterator[DoctorFinding]:
     layout, stale = baton.repo.layout, []
     paths = [os.path.join(layout.common_dir, *ref.split("/")) for ref in _locked(baton)]
     for path in (f"{path}.lock" for path in (*paths, os.path.join(layout.git_dir, CURRENT))):
-        try:
+        with suppress(FileNotFoundError):
             if time.time() - os.stat(path).st_mtime > STALE_LOCK:
                 stale.append(path)
-        except FileNotFoundError:
-            continue
     rows = [(f"{in_quotes(path)} is a stale lock", _FIX) for path in stale]
     rows += [(said, mend) for path, said, mend in locks.stale(baton.repo, STALE_LOCK) if path not in stale]
     yield from (_amiss("locks", said, mend) for said, mend in rows)

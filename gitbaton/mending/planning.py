@@ -41,7 +41,7 @@ from gitbaton.store import meta as store_meta
 from gitbaton.store.provenance import record_of
 from gitbaton.store.read import is_ours, readable_checkpoints
 from gitbaton.store.refs import BEFORE_MENDS, META, REMOTES, RUNS, THREADS, TRANSCRIPTS
-from gitbaton.system.files import read_regular, sync_paths
+from gitbaton.system.files import read_or_none, sync_paths
 from gitbaton.threads.names import LATE
 from gitbaton.values import replace
 
@@ -60,8 +60,7 @@ def plan(baton: Baton, remote: str | None = None) -> Mend:
         text = f"this repository borrows objects from '{away[0]}', which is not there; nothing is mended"
         raise GitError(text, "bring it back, or take its line out of '.git/objects/info/alternates', then try again")
     with TemporaryDirectory(prefix="gitbaton-") as folder, closing(Survey(baton.repo)) as survey:
-        warnings = survey.look(folder, remote)
-        return _MendPlanner(baton, survey).mend(warnings)
+        return _MendPlanner(baton, survey).mend(survey.look(folder, remote))
 
 
 class _MendPlanner:
@@ -285,11 +284,8 @@ class _MendPlanner:
         except DamagedIndexError:  # then nobody knows
             return
         for path in (os.path.join(where.root or "", path) for path in where.paths()):
-            try:
-                raw = read_regular(path, 4096)
-            except OSError:
-                continue
-            if not raw.strip(b"\0") or any(begin.startswith(raw) for begin in _LATEST):
+            raw = read_or_none(path, 4096)
+            if raw is not None and (not raw.strip(b"\0") or any(begin.startswith(raw) for begin in _LATEST)):
                 yield path
 
     def _logs(self) -> Iterator[tuple[str, tuple[bytes, ...]]]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import suppress
 from copy import copy
 from functools import cached_property
 from glob import escape, glob
@@ -40,6 +41,7 @@ from gitbaton.store.chain import MAX_COMMIT, root_objects
 from gitbaton.store.provenance import Ours
 from gitbaton.store.read import PREFIXES, is_ours, readable_checkpoints, unreadable_refs
 from gitbaton.store.refs import RUNS
+from gitbaton.system.files import names_in, read_or_none
 from gitbaton.values import value
 
 LARGEST = 256 << 20
@@ -59,10 +61,7 @@ def missing(ours: Ours, refs: Collection[str]) -> list[str]:
 def brought_back(repo: Repo, track: str) -> list[str]:
     """Return the commands that bring back a track that is gone: one for each remote it was pushed to."""
     place, name = os.path.join(repo.shared_dir, "pushed"), encode_track(track)
-    try:
-        remotes = [decode_track(remote) or "" for remote in sorted(os.listdir(place))]
-    except OSError:
-        return []
+    remotes = [decode_track(remote) or "" for remote in sorted(names_in(place))]
     there = [remote for remote in remotes if remote and os.path.lexists(os.path.join(place, encode_track(remote), name))]
     return [f"'git baton sync {in_shell(remote)}' brings back what was pushed there" for remote in there]
 
@@ -98,11 +97,8 @@ class Survey(BinaryObjects):
         self.worktrees = questions.worktrees(repo)
         places = ((git_dir, root) for _, git_dir, root in self.worktrees)
         self.torn_indexes = [at for at in places if index_is_torn(os.path.join(at[0], "index"), self.algorithm)]
-        try:
-            with open(os.path.join(repo.layout.common_dir, "shallow"), encoding="ascii") as file:
-                self.ends = frozenset(file.read().split())
-        except OSError:
-            self.ends = frozenset()
+        shallow = read_or_none(os.path.join(repo.layout.common_dir, "shallow"), follow=True) or b""
+        self.ends = frozenset(shallow.decode("ascii", "replace").split())
 
     def look(self, folder: str, remote: str | None) -> list[str]:
         """Walk from the user's refs, then from ours; find elsewhere what of ours cannot be read: in packs that git cannot use,
@@ -268,10 +264,8 @@ class Survey(BinaryObjects):
         """Every commit that lies here and is not the user's, taken apart."""
         found: dict[Oid, RawCommit] = {}
         for oid, data in self._of("commit"):
-            try:
+            with suppress(RecordError):
                 found[oid] = parse_commit(data)
-            except RecordError:
-                continue
         return found
 
     @cached_property

@@ -6,6 +6,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 
 from gitbaton.agents.values import NAMES
@@ -388,10 +389,8 @@ def freed(store: Store, found: Inventory, objects: Sequence[NewObject], changes:
     to be collected is not counted, but for what gitbaton itself left behind. Where git packs anew beside us, it is asked again.
     """
     for _ in range(_ATTEMPTS - 1):
-        try:
+        with suppress(GitError):
             return _freed(store, found, objects, changes)
-        except GitError:
-            continue
     return _freed(store, found, objects, changes)
 
 

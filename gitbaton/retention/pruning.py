@@ -9,12 +9,12 @@ from datetime import UTC, datetime, timedelta
 
 from gitbaton.baton import Baton
 from gitbaton.codec import check_track, counted, in_quotes, plain, timestamp
-from gitbaton.errors import MENDS, BatonError, GitError, NoAnswerError, NotFoundError, RecordError, RefConflictError
+from gitbaton.errors import MENDS, BatonError, GitError, NoAnswerError, NotFoundError, RecordError, RefConflictError, UsageError
 from gitbaton.git.repo import Repo, add, lock_file
 from gitbaton.model import Oid, Stored
 from gitbaton.retention.inventory import CheckpointChain, Conversation, Inventory, copies
 from gitbaton.retention.removing import Trimmed, draft_removal, locked_removal, moved, rebuilt, retry_under_lock, survey
-from gitbaton.retention.rules import AUTO_LAST, DAYS, RetentionItem, Wish, keep, keep_auto, no_rule, rules_of
+from gitbaton.retention.rules import AUTO_LAST, DAYS, RetentionItem, Wish, keep, keep_auto, rules_of
 from gitbaton.running.current import Unfinished, recording
 from gitbaton.store import NOTES, TIPS, Store, chain_ref, tip_ref
 from gitbaton.store.chain import replay
@@ -74,7 +74,12 @@ def plan(baton: Baton, wish: Wish, *, weigh: bool = False, held: bool = False) -
     rows = [_track(baton, found, chain, wish, now) for chain in found.tracks if not names or chain.name in names]
     ruled = wish.auto or any(ruled for _, ruled in rows)
     if not ruled and (rows or not rules_of(baton.repo.settings(), "", wish.rules).given):
-        raise no_rule(wish.tracks)
+        where = f" for track {in_quotes(wish.tracks[0])}" if len(wish.tracks) == 1 else ""
+        raise UsageError(
+            f"no rule says what to keep{where}; nothing is removed",
+            "give --keep-last N, --keep-within 24h, --keep-daily N or --keep-weekly N",
+            "or set baton.keepLast, baton.keepWithin, baton.keepDaily or baton.keepWeekly, or baton.<track>.keepLast and so on",
+        )
     tracks, whole = tuple(made for made, _ in rows), not (names or wish.auto)
     trims = (_trimmed(baton.store, chain, now) for chain in found.safety if whole and not found.unknown)
     safety = tuple(trim for trim in trims if trim is not None)
@@ -195,16 +200,13 @@ def prune(baton: Baton, wish: Wish) -> PrunePlan:
 def run(place: str) -> None:
     """Prune the repository with the git directory ``place``, and no other one around it, unless another process is at it or
     there is nothing to gain. Never raises; what went wrong, and what was removed, is in ``<common dir>/baton/log``."""
-    try:
-        with Baton(place, door="binary") as baton:
-            if os.path.realpath(baton.repo.layout.git_dir) != os.path.realpath(place):
-                return
-            with alone(baton.repo) as free:
-                if said := work(baton) if free and slack(baton) else "":
-                    line = f"{timestamp(datetime.now(UTC))} {plain(said)}\n".encode("utf-8", "replace")
-                    add(baton.repo, os.path.join(baton.repo.shared_dir, "log"), line)
-    except (BatonError, OSError):
-        return
+    with suppress(BatonError, OSError), Baton(place, door="binary") as baton:
+        if os.path.realpath(baton.repo.layout.git_dir) != os.path.realpath(place):
+            return
+        with alone(baton.repo) as free:
+            if said := work(baton) if free and slack(baton) else "":
+                line = f"{timestamp(datetime.now(UTC))} {plain(said)}\n".encode("utf-8", "replace")
+                add(baton.repo, os.path.join(baton.repo.shared_dir, "log"), line)
 
 
 def slack(baton: Baton) -> bool:

@@ -124,15 +124,16 @@ def returning(baton: Baton, name: str) -> Return:
         raise NotFoundError(
             f"no deleted track {in_quotes(track)} is known here", "'git baton tracks' lists those that are here"
         )
+    tip, ours = gone
     try:
-        chain = links(store, track, gone.tip)
-        objectlists.reached(baton.repo, [gone.tip], [])
+        chain = links(store, track, tip)
+        objectlists.reached(baton.repo, [tip], [])
     except (GitError, RecordError):
         raise NotFoundError(f"git does not have all of track {in_quotes(track)} any more") from None
     stay = [link for link in chain if meta.forgotten.isdisjoint((link.id, link.carries, *link.earlier))]
     if not stay:
         raise NotFoundError(f"every checkpoint of track {in_quotes(track)} is forgotten")
-    return Return(track=track, links=tuple(stay), ours=gone.ours, forgotten=len(chain) - len(stay))
+    return Return(track=track, links=tuple(stay), ours=ours, forgotten=len(chain) - len(stay))
 
 
 def bring_back(baton: Baton, made: Return) -> list[str]:

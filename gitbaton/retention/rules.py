@@ -148,16 +148,6 @@ def rules_of(settings: Mapping[str, Sequence[str]], track: str, given: KeepRules
     )
 
 
-def no_rule(tracks: Sequence[str]) -> UsageError:
-    """Return the error where nothing says what is to stay."""
-    where = f" for track {in_quotes(tracks[0])}" if len(tracks) == 1 else ""
-    return UsageError(
-        f"no rule says what to keep{where}; nothing is removed",
-        "give --keep-last N, --keep-within 24h, --keep-daily N or --keep-weekly N",
-        "or set baton.keepLast, baton.keepWithin, baton.keepDaily or baton.keepWeekly, or baton.<track>.keepLast and so on",
-    )
-
-
 def day(moment: datetime) -> str:
     """Return the day of a moment in UTC, as ``2026-11-20``."""
     return moment.astimezone(UTC).date().isoformat()

@@ -130,8 +130,7 @@ class Ours:
             if sync:
                 os.fdatasync(fd)
         if sync and not known:  # the first of all may have made the folders, too
-            common = self.repo.layout.common_dir
-            sync_paths([os.path.dirname(path), self.folder, self.repo.shared_dir, common])
+            sync_paths([os.path.dirname(path), self.folder, self.repo.shared_dir, self.repo.layout.common_dir])
 
     def own(self, name: str, ids: Iterable[Oid]) -> None:
         """Say that these ids, those that were ours before, and all that is mixed with them are ours. Raises OSError."""

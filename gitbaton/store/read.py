@@ -546,10 +546,8 @@ def user_tips(store: Chains) -> list[Oid]:
 def readable_checkpoints(store: Chains, oids: Sequence[Oid]) -> Iterator[Stored]:
     """Yield those of some commits that can be read and are checkpoints, of any chain."""
     for oid, found in zip(oids, store.objects.read_many(oids, MAX_COMMIT), strict=True):
-        try:
+        with suppress(RecordError):
             yield store.stored(found, None, oid)
-        except RecordError:
-            continue
 
 
 def newest_anywhere(store: Chains, track: str) -> Stored | None:

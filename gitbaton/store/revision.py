@@ -8,7 +8,6 @@ from datetime import datetime
 from functools import partial
 
 from gitbaton.codec import (
-    Json,
     Note,
     alike,
     canonical,
@@ -36,7 +35,7 @@ from gitbaton.store.read import SLACK, Store, dropping
 from gitbaton.store.refs import CURRENT, META, TIPS, tip_ref
 from gitbaton.store.write import NOBODY
 from gitbaton.system.files import read_regular, remove
-from gitbaton.values import replace, value
+from gitbaton.values import replace
 
 
 class Revision:
@@ -150,8 +149,7 @@ class Revision:
                 ours.add(name, mine, mixed=len(mine) < len(fresh))
         for track, plan in plans.items():
             if plan.change is not None and plan.change.new is None and plan.change.old is not None:
-                made_here = frozenset(ours.ids(of_track(track)))
-                note_deleted(self.store.repo, track, Deleted(tip=plan.change.old, ours=made_here))
+                note_deleted(self.store.repo, track, plan.change.old, ours.ids(of_track(track)))
         state.carry_out(self.store, first, tips, [item.oid for item in objects])
         for track, plan in plans.items():
             gone = plan.change is not None and plan.change.new is None
@@ -308,22 +306,15 @@ _MOST_BYTES = 64 << 20
 _FORMAT = 1
 
 
-@value
-class Deleted:
-    """A track that went: its newest commit ``tip``, and those of its checkpoints that were made here, ``ours``."""
-
-    tip: Oid
-    ours: frozenset[Oid]
+def note_deleted(repo: Repo, track: str, tip: Oid, ours: Collection[Oid]) -> None:
+    """Note the newest commit of a track, before it goes, and those of its checkpoints that were made here; of several of one
+    name the newest counts. Raises OSError."""
+    put(repo, _deleted_path(repo, track), canonical({"v": _FORMAT, "tip": tip, "ours": [*sorted(ours)]}), sync=True)
 
 
-def note_deleted(repo: Repo, track: str, gone: Deleted) -> None:
-    """Note where a track ends, before it goes; of several of one name the newest counts. Raises OSError."""
-    ours: list[Json] = [*sorted(gone.ours)]
-    put(repo, _deleted_path(repo, track), canonical({"v": _FORMAT, "tip": gone.tip, "ours": ours}), sync=True)
-
-
-def find_deleted(repo: Repo, track: str) -> Deleted | None:
-    """Return where the track of that name ended that was deleted last; None where none is known. Raises RecordError."""
+def find_deleted(repo: Repo, track: str) -> tuple[Oid, frozenset[Oid]] | None:
+    """Return what ``note_deleted`` noted of the track of that name that was deleted last; None where none is known. Raises
+    RecordError."""
     path = _deleted_path(repo, track)
     try:
         found = parse(read_regular(path, _MOST_BYTES))
@@ -335,7 +326,7 @@ def find_deleted(repo: Repo, track: str) -> Deleted | None:
     tip, ours = known.get("tip"), known.get("ours")
     if not (isinstance(tip, str) and OID.match(tip) and isinstance(ours, list)):
         raise RecordError(f"{in_quotes(path)} is not what gitbaton writes")
-    return Deleted(tip=tip, ours=frozenset(oid for oid in ours if isinstance(oid, str)))
+    return tip, frozenset(oid for oid in ours if isinstance(oid, str))
 
 
 def drop_deleted(repo: Repo, track: str) -> None:

@@ -142,11 +142,11 @@ def _fits(message: bytes, wanted: Selection) -> bool:
     """Whether a record is wanted by its words; an unreadable one is, and the reader reports it."""
     found = _MARKS.search(message)
     if found is not None:  # sooner told by its bytes than taken apart
-        if wanted.kinds and found[1].decode() not in wanted.kinds:
-            return False
-        if not _between(found[2].decode(), wanted):
-            return False
-        if wanted.words and not any(word.may_be_in(message) for word in wanted.words):
+        if (
+            (wanted.kinds and found[1].decode() not in wanted.kinds)
+            or not _between(found[2].decode(), wanted)
+            or (wanted.words and not any(word.may_be_in(message) for word in wanted.words))
+        ):
             return False
         if not (wanted.agents or wanted.words):
             return True

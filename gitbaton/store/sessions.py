@@ -15,7 +15,7 @@ from gitbaton.codec import Json, canonical, first_line, parse, parse_transcript
 from gitbaton.errors import BatonError, RecordError
 from gitbaton.git.repo import Repo, clear_old, has_folder, put
 from gitbaton.model import Agent, Oid, Stored, Turn
-from gitbaton.system.files import read_regular
+from gitbaton.system.files import names_in, read_regular
 from gitbaton.values import TYPE_CHECKING, replace, value
 
 if TYPE_CHECKING:
@@ -147,10 +147,7 @@ def last(repo: Repo, agent: Agent) -> tuple[Session, float] | None:
     """Return the state that an agent's session left in the work tree that it was in last, and when, in seconds since 1970; None
     where it left nothing, or that was pruned."""
     linked = os.path.join(repo.layout.common_dir, "worktrees")
-    try:
-        others = [os.path.join(linked, name, "baton") for name in os.listdir(linked)]
-    except OSError:
-        others = []
+    others = [os.path.join(linked, name, "baton") for name in names_in(linked)]
     paths = [_path(folder, agent.name, agent.session) for folder in (repo.shared_dir, *others)]
     try:
         left = [(os.lstat(path).st_mtime, path) for path in paths if os.path.lexists(path)]

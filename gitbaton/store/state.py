@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 
 from gitbaton.codec import decode_track, encode_track, in_quotes, timestamp
@@ -21,7 +22,7 @@ from gitbaton.git.repo import Repo, put
 from gitbaton.model import Oid, Stored
 from gitbaton.store.chain import MAX_COMMIT, Chains, History, Problem
 from gitbaton.store.refs import CHAINS, TIPS
-from gitbaton.system.files import read_regular, remove
+from gitbaton.system.files import read_or_none, read_regular, remove
 from gitbaton.values import value
 
 SHOWN = 100
@@ -69,10 +70,8 @@ def take_newest(repo: Repo) -> Newest | None:
 
 def drop_newest(repo: Repo) -> None:
     """Take the list away: refs of tracks are about to move."""
-    try:
+    with suppress(OSError):  # there is none, or the folder cannot be written, and then no ref can
         os.unlink(_newest_path(repo))
-    except OSError:
-        return  # there is none, or the folder cannot be written, and then no ref can
 
 
 def keep_newest(repo: Repo, found: Newest) -> None:
@@ -251,10 +250,7 @@ class Pause:
 def paused(repo: Repo, now: datetime) -> Pause | None:
     """Return the pause of a repository that goes on at a moment; None where its hooks act. A file that cannot be read silences
     nothing. Never raises."""
-    try:
-        found = _PAUSED.fullmatch(read_regular(_pause_path(repo), 1 << 10))
-    except OSError:
-        return None
+    found = _PAUSED.fullmatch(read_or_none(_pause_path(repo), 1 << 10) or b"")
     if found is None:
         return None
     until = None if found[1] == b"-" else _moment(found[1])

@@ -228,9 +228,7 @@ def _base(
     staged = files.index.tree if files else head_tree
     empty = batch.add("tree", b"")
     plain = files is None or not (files.index.flags or files.index.unmerged or draft.stages)
-    if plain and head != first and staged == (head_tree or empty):
-        return head
-    if staged is None:
+    if staged is None or (plain and head != first and staged == (head_tree or empty)):
         return head
     parents = [head] if head else []
     if draft.stages:
@@ -264,10 +262,9 @@ def _note(store: Store, batch: _Objects, stored: Stored, head: Oid, author: byte
     note = parse_note(store.note(head, tree)).with_entry(stored.id, entry(stored.id, stored.checkpoint))
     blob = batch.add("blob", note.render())
     batch.items += edit_notes(store.objects, tree, head, blob)
-    who = author_at(author, stored.checkpoint.created)
-    text = f"checkpoint {stored.id}\n".encode()
-    parents = (old,) if old else ()
-    commit = batch.add("commit", commit_data(tree=batch.items[-1].oid, parents=parents, author=who, message=text))
+    who, text = author_at(author, stored.checkpoint.created), f"checkpoint {stored.id}\n".encode()
+    above = [old] if old else []
+    commit = batch.add("commit", commit_data(tree=batch.items[-1].oid, parents=above, author=who, message=text))
     return RefChange(name=NOTES, new=commit, old=old)
 
 
@@ -296,10 +293,8 @@ def _repair_once(store: Store, tip: Stored, warn: Callable[[str], None]) -> None
         if changes:
             publish(store.repo, *changes, new=batch.items)
     if shown is None or shown.oid != tip.id:
-        batch = _Objects(store)
-        ref = tip_ref(tip.checkpoint.track)
-        change = RefChange(name=ref, new=tip.id, old=shown.oid if shown else None)
-        publish(store.repo, [change], new=[new_object(batch.algorithm, "blob", tip.raw)])
+        change = RefChange(name=tip_ref(tip.checkpoint.track), new=tip.id, old=shown.oid if shown else None)
+        publish(store.repo, [change], new=[new_object(store.objects.algorithm, "blob", tip.raw)])
 
 
 def _unshown(store: Store, tip: Stored, shown: Oid | None) -> list[Stored]:

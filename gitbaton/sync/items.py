@@ -368,11 +368,6 @@ def more_broken_refs(baton: Baton, line: Connection, error: BatonError, there: M
     return found
 
 
-def torn_notes(store: Store) -> dict[str, str]:
-    """Return our notes, where they lead to what cannot be read, with why."""
-    return torn_refs(store, {ref: oid for ref, oid in own_refs(store).items() if ref == NOTES}, user_tips(store))
-
-
 def flush(baton: Baton) -> None:
     """Bring into git what savers have in their log, one that was killed, too. Raises BatonError."""
     if pending(baton):

@@ -40,7 +40,7 @@ from gitbaton.scanning.objects import behind
 from gitbaton.store import CHAINS, NOTES, chain_ref, state
 from gitbaton.store import meta as metas
 from gitbaton.store.chain import INDEX, MAX_COMMIT, STAGES
-from gitbaton.store.read import SLACK, readable_kinds, user_tips
+from gitbaton.store.read import SLACK, own_refs, readable_kinds, torn_refs, user_tips
 from gitbaton.store.refs import META, remote_ref
 from gitbaton.sync import threads
 from gitbaton.sync.items import (
@@ -61,7 +61,6 @@ from gitbaton.sync.items import (
     require_meta,
     room,
     said,
-    torn_notes,
 )
 from gitbaton.sync.kinds import ChainComparison, keeps, meta_move, notes_move, run_moves, talk_moves
 from gitbaton.system.files import read_or_none
@@ -321,7 +320,8 @@ class _Push:
             left = keeps(store, compared, moves)
             moves, objects = [*moves, *noted], [*objects, *more]
         except RecordError as error:
-            self.left |= torn_notes(store)
+            ours = {ref: oid for ref, oid in own_refs(store).items() if ref == NOTES}
+            self.left |= torn_refs(store, ours, user_tips(store))
             warnings += [f"no notes are pushed: {error.message}"] if NOTES not in self.left else []
         public = {m.name: m.new for m in moves if m.kind == "track" and m.action not in ("delete", "refused") and m.new}
         moves += talk_moves(self.baton, seen, public, self.left) if choice.transcripts else []
@@ -415,12 +415,9 @@ class _Push:
             safe = {None, *written, *known.values()}
             move_refs(repo, [change for change in changes if change.new in safe], how=fsync(repo))
             for change in changes:
-                if change.new in safe:
-                    continue
-                try:
-                    publish_reachable(repo, [change], without=known.values())
-                except CollectedError:  # it was pruned here while it was sent, and git has collected it: a fetch brings it
-                    continue
+                if change.new not in safe:
+                    with suppress(CollectedError):  # pruned here while it was sent, and collected by git: a fetch brings it
+                        publish_reachable(repo, [change], without=known.values())
 
 
 def _by_name(paths: Sequence[str], there: str) -> list[str]:
@@ -498,11 +495,9 @@ def remember(repo: Repo, remote: str, place: str, items: Iterable[Item]) -> None
     for item in items:
         path = _path(repo, remote, item)
         if shown not in _addresses(path):
-            try:
+            with suppress(OSError):
                 make_folder(repo, os.path.dirname(path))
                 add(repo, path, f"{shown}\n".encode("utf-8", "surrogateescape"))
-            except OSError:
-                continue
 
 
 def _line(repo: Repo, place: str) -> str:

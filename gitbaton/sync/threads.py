@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 
 from gitbaton.baton import Baton
 from gitbaton.codec import counted, in_quotes, plain
@@ -135,10 +136,8 @@ class Trade:
     def whole(self, name: Name, *places: NamespaceState) -> Name:
         """Return a name for people: what a ref does not hold, as one of the places says it."""
         for place in (places or self.three(name)) if any(isinstance(part, Cut) for part in name) else ():
-            try:
+            with suppress(BatonError):
                 name = named(name, self.side(place).chain.head())
-            except BatonError:
-                continue
         return name
 
     @property
@@ -362,9 +361,17 @@ class Moves:
         return self._pair(name, apart)
 
     def _refused(self, name: Name, reason: str, hint: str, *, count: int = 0, broken: bool = False) -> list[Move]:
-        seen = self.trade.three(name)[1]
-        move = Move(ref=ref_of(*name), action="refused", seen=seen.tip, item=("thread", *self.trade.whole(name)))
-        return [replace(move, count=count, reason=reason, hint=hint, broken=broken)]
+        move = Move(
+            ref=ref_of(*name),
+            action="refused",
+            seen=self.trade.three(name)[1].tip,
+            item=("thread", *self.trade.whole(name)),
+            count=count,
+            reason=reason,
+            hint=hint,
+            broken=broken,
+        )
+        return [move]
 
     def _pair(self, name: Name, apart: Apart | None) -> list[Move]:
         """Return the moves of both refs from what is there to what is here."""

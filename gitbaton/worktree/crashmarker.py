@@ -199,7 +199,7 @@ def _read(data: bytes) -> tuple[list[str], ChildProcess | None, bool]:
     boot is the same machine, whatever its name). A line that a power cut tore says nothing."""
     places, child, here = [], None, True
     for line in data.splitlines():
-        try:
+        with suppress(ValueError, TypeError, IndexError, RecursionError):
             kind, *words = json.loads(line)
             if kind == "place":
                 places.append(str(words[0]))
@@ -207,8 +207,6 @@ def _read(data: bytes) -> tuple[list[str], ChildProcess | None, bool]:
                 child = ChildProcess(word=str(words[0]), pid=int(words[1]), mark=str(words[2]))
             elif kind == "host":
                 here = words[0] == socket.gethostname() or (bool(words[1]) and words[1] == boot())
-        except (ValueError, TypeError, IndexError, RecursionError):
-            continue
     return places, child, here
 
 

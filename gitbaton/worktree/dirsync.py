@@ -10,6 +10,7 @@ import stat
 import sys
 import time
 from collections.abc import Callable, Collection, Iterator
+from contextlib import suppress
 
 from gitbaton.system.files import (
     NEW,
@@ -226,15 +227,13 @@ def _set_time(fd: int, wanted: os.stat_result) -> None:
 
 def _same(name: str, here: int, there: int, kind: int) -> bool:
     """Whether two files or links have the same content. A ``.git`` file of ours differs from theirs."""
-    try:
+    with suppress(OSError):
         if kind == stat.S_IFLNK:
             return os.readlink(name, dir_fd=here) == os.readlink(name, dir_fd=there)
         with open(open_regular(name, here), "rb") as one, open(open_regular(name, there), "rb") as other:
             while (block := one.read(_BLOCK)) == other.read(_BLOCK):
                 if not block:
                     return True
-    except OSError:
-        pass
     return name == ".git"
 
 

@@ -204,7 +204,10 @@ class _Comparison:
         CRLF where the entry has it, and the mode where the file system has none.
         """
         git = self.index.git.changed({"GIT_INDEX_FILE": self.index.path + ".hashed"}, *_SMALL)
-        context = self._attributes()
+        # Git reads attribute files from the index where a sparse checkout has none on disk.
+        sparse = self.index.repo.boolean("core.sparsecheckout")
+        held = index_entries(self.index.git, [":(top,glob)**/.gitattributes"]) if sparse else ()
+        context = {path: [f"{mode} {oid}"] for mode, oid, stage, path in held if stage == "0"}
         for path in paths:
             suspect = self.suspects[path]
             if suspect.like and suspect.mode and suspect.mode[:3] in ("100", "120"):
@@ -241,10 +244,3 @@ class _Comparison:
                     git = without_filter(git, name)
                     waiting = [(git, [p for _, rest in waiting for p in rest])]
         return good
-
-    def _attributes(self) -> dict[str, list[str]]:
-        """Return the entries of attribute files, which git reads from the index where a sparse checkout has none on disk."""
-        if not self.index.repo.boolean("core.sparsecheckout"):
-            return {}
-        found = index_entries(self.index.git, [":(top,glob)**/.gitattributes"])
-        return {path: [f"{mode} {oid}"] for mode, oid, stage, path in found if stage == "0"}

@@ -90,12 +90,6 @@ def _is_safe(name: bytes) -> bool:
     return bool(name) and b"/" not in name and name not in (b".", b"..") and text not in (".git", "git~1")
 
 
-def is_stand_in(data: bytes) -> bool:
-    """Whether a blob's bytes are a text that stands for a file: its digest, or the token of bytes that passed no filter. A file
-    that holds such a text is itself recorded by digest: no text of either form is ever written into a file."""
-    return is_digest(data) or parse_held(data) is not None
-
-
 def is_digest(data: bytes) -> bool:
     """Whether a blob's bytes are the text that stands for a file which is recorded by digest only."""
     return len(data) <= _LONGEST and _DIGEST.match(data) is not None
@@ -238,7 +232,8 @@ class FileReader:
             data = _digest(fd)
         elif found.st_size <= self.held:
             data = _bytes(fd, self.held)
-            if is_stand_in(data):  # else it would be taken for another file's
+            # A file with a text that stands for another one would be taken for that.
+            if is_digest(data) or parse_held(data) is not None:
                 data, digest, stands = digest_text(hashed(data), len(data)), True, True
         elif stream is not None:
             oid = stream(fd)

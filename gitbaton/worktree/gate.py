@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from gitbaton.git.repo import Repo
 from gitbaton.git.run import Git, configured, zsplit
-from gitbaton.system.files import read_regular
+from gitbaton.system.files import read_or_none, read_regular
 from gitbaton.worktree.heldbytes import HeldStore
 
 OFF = ("false", "no", "off", "0", "")
@@ -125,11 +125,7 @@ def may_have_attributes(repo: Repo) -> bool:
 
 def _index(repo: Repo) -> bytes:
     """Return the bytes of the index; none where it cannot be read."""
-    try:
-        with open(repo.layout.index, "rb") as file:
-            return file.read()
-    except OSError:
-        return b""
+    return read_or_none(repo.layout.index, follow=True) or b""
 
 
 def requiring(git: Git, names: Collection[str]) -> Git:

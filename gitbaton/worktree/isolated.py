@@ -237,17 +237,14 @@ class Registration:
     def follow(self) -> None:
         """Give it the HEAD and the index that the other work tree has now, and nothing else. Raises GitError."""
         try:
-            self._tidy()
+            # A command may have left locks, an operation under way, and refs of its own; those that lie in tables stay.
+            for name in os.listdir(self.git_dir):
+                if not (name in _KEPT or name.startswith("sharedindex.") or (self._reftable and name in _TABLES)):
+                    remove(os.path.join(self.git_dir, name))
             self._follow_head()
             self._follow_index()
         except OSError as error:
             raise GitError(f"'{self.git_dir}' cannot be written: {error.strerror}") from None
-
-    def _tidy(self) -> None:
-        """Remove what a command left: locks, an operation under way, its own refs (not those that lie in tables)."""
-        for name in os.listdir(self.git_dir):
-            if not (name in _KEPT or name.startswith("sharedindex.") or (self._reftable and name in _TABLES)):
-                remove(os.path.join(self.git_dir, name))
 
     def _follow_head(self) -> None:
         self._at = head_of(self.source, self._common) or self._oid(self.source, "HEAD")

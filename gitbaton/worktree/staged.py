@@ -164,7 +164,10 @@ class Restaging:
         real index, or from another one that holds ``now``. Raises GitError."""
         index = PrivateIndex(self.repo, source or self.repo.layout.index, os.path.join(folder, "staged"))
         index.copy()
-        self._leave_refused(index)
+        ends = [(path, entry.mode) for path, stages in self.entries.items() for _, entry in stages]
+        for path in refused_names(index, ends):  # git would remove these entries, and say nothing
+            self.gone[path] = "git takes no such name into an index"
+            del self.entries[path]
         unseen = set(hidden(index, self.entries)) if self.sparse and self.entries else set()
         if self.entries:
             rows = {path: [f"{e.mode} {e.oid} {stage}" for stage, e in items] for path, items in self.entries.items()}
@@ -181,13 +184,6 @@ class Restaging:
             self._mark(index, f"--{name}", on)
             self._mark(index, f"--no-{name}", off)
         return index.path
-
-    def _leave_refused(self, index: PrivateIndex) -> None:
-        """Leave entries as they are that git takes into no index: it would remove them, and say nothing."""
-        ends = [(path, entry.mode) for path, stages in self.entries.items() for _, entry in stages]
-        for path in refused_names(index, ends):
-            self.gone[path] = "git takes no such name into an index"
-            del self.entries[path]
 
     def _absent(self, path: str) -> bool:
         return not os.path.lexists(os.path.join(self.repo.layout.root or "", path))
