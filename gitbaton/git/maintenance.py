@@ -12,7 +12,7 @@ from gitbaton.errors import GitError
 from gitbaton.git.questions import matching
 from gitbaton.git.repo import Repo, lock_file, put
 from gitbaton.git.run import Git
-from gitbaton.system.files import acquire
+from gitbaton.system.files import acquire, closing_fd
 from gitbaton.system.process import detach, leave
 
 MANY = 4096
@@ -82,23 +82,18 @@ def _unwanted(repo: Repo) -> bool:
     with suppress(FileNotFoundError):
         if time.time() - os.stat(os.path.join(repo.layout.common_dir, "gc.pid")).st_mtime < _GC:
             return True
-    pattern = r"^(gc\.auto|extensions\.partialclone|remote\..*\.promisor)$"
-    found = dict(matching(repo, pattern))
+    found = dict(matching(repo, r"^(gc\.auto|extensions\.partialclone|remote\..*\.promisor)$"))
     return found.pop("gc.auto", "").strip() == "0" or bool(found)
 
 
 def _start(repo: Repo) -> bool:
-    lock = lock_file(repo, os.path.join(repo.shared_dir, "repacking"))
-    null = os.open(os.devnull, os.O_RDWR)
-    try:
+    place = os.path.join(repo.shared_dir, "repacking")
+    with closing_fd(lock_file(repo, place)) as lock, closing_fd(os.open(os.devnull, os.O_RDWR)) as null:
         if not acquire(lock):
             return False
         argv = repo.plain.argv("repack", "-q", "-d", "-l", "--geometric=2", "--no-write-bitmap-index")
         leave(argv, repo.plain.env, null, null, null, {lock: _HELD})
         return True
-    finally:
-        os.close(null)
-        os.close(lock)
 
 
 def look_back(repo: Repo) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 
 from gitbaton.errors import GitError, GitTimeoutError, RecordError
 from gitbaton.git.binary import BinaryObjects
@@ -308,13 +309,12 @@ def packed_size(repo: Repo, new: Iterable[NewObject], old: Mapping[Oid, bytes]) 
     with tempfile.TemporaryDirectory(prefix="gitbaton-") as folder:
         os.mkdir(os.path.join(folder, "pack"))
         git = repo.apart(repo.git, folder)
-        door = BinaryObjects(git, repo.layout.git_dir, repo.layout.common_dir, repo.layout.algorithm)
-        try:
+        with closing(BinaryObjects(git, repo.layout.git_dir, repo.layout.common_dir, repo.layout.algorithm)) as door:
             door.write(items.values())
-        finally:
-            door.close()
-        rows = [f"{oid}\n".encode() for oid in items if oid not in old]
-        rows += [oid.encode() + b" " + path + b"\n" for oid, path in old.items()]
+        rows = [
+            *(f"{oid}\n".encode() for oid in items if oid not in old),
+            *(oid.encode() + b" " + path + b"\n" for oid, path in old.items()),
+        ]
         words = ("pack-objects", "-q", "--stdout", "--delta-base-offset", "--threads=1")
         process = git.start(*words, stdin=b"".join(rows))
         size = sum(map(len, process.pieces()))
