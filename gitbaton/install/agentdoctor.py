@@ -95,10 +95,8 @@ def _row(row: Row, where: Place, root: str | None, cwd: str) -> Iterator[DoctorF
         yield DoctorFinding(name=f"{name} program", ok=False, text=text, mend=f"install {row.client.title}, or put it on PATH")
     if row.level == "user":
         on, unheeded = everywhere(root)
-        acts = f"such hooks {ONLY_USED}; '{EVERYWHERE}' lets them act in every one"
+        acts = f"such hooks {ONLY_USED}; '{EVERYWHERE}' lets them act in every one" + (f"; {UNHEEDED}" if unheeded else "")
         text = "baton.everywhere is true: it acts in every repository" if on else acts
-        if unheeded and not on:
-            text += f"; {UNHEEDED}"
         yield DoctorFinding(
             name=f"{name} reach", ok=on or not unheeded, text=text, mend=EVERYWHERE if unheeded and not on else ""
         )

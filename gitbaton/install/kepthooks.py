@@ -190,8 +190,8 @@ def clear(draft: HooksDraft, event: str, source: str | None = None) -> None:
 
 def gone(draft: HooksDraft) -> list[str]:
     """The names of what a kept hook calls, or leads to, and that has gone from beside it: its tool may have, too."""
-    names = sorted(os.listdir(draft.folder)) if os.path.isdir(draft.folder) else []
-    names = [name for name in names if _is_link(draft, name) and not os.path.exists(os.path.join(draft.folder, name))]
+    inside = sorted(os.listdir(draft.folder)) if os.path.isdir(draft.folder) else []
+    names = [name for name in inside if _is_link(draft, name) and not os.path.exists(os.path.join(draft.folder, name))]
     kept = [path for event in EVENTS if os.path.lexists(path := os.path.join(draft.folder, event))]
     called = [os.fsencode(os.readlink(path)) if os.path.islink(path) else read(path, _HEAD) or b"" for path in kept]
     return [name for name in names if any(os.fsencode(name) in data for data in called)]

@@ -98,9 +98,11 @@ def plan(baton: Baton, good: str, bad: str | None, *, foreign: bool = False, tru
         if not stored.checkpoint.files:
             what = f"the {end} checkpoint '{baton.short(stored.id)}' was recorded without files, and cannot be tried"
             raise NoAnswerError(what, _INSTEAD[end])
-    warnings = [f"{in_quotes(p.where)} is left out: {plain(p.reason)}" for p in history.problems]
-    warnings += [f"checkpoint '{baton.short(c.id)}' has no files and is skipped" for c in candidates if not c.checkpoint.files]
-    return BisectPlan(good=history.items[start], candidates=candidates, trusted=trust_good, warnings=tuple(warnings))
+    warnings = (
+        *(f"{in_quotes(p.where)} is left out: {plain(p.reason)}" for p in history.problems),
+        *(f"checkpoint '{baton.short(c.id)}' has no files and is skipped" for c in candidates if not c.checkpoint.files),
+    )
+    return BisectPlan(good=history.items[start], candidates=candidates, trusted=trust_good, warnings=warnings)
 
 
 def _chain(baton: Baton, first: Stored, last: Stored) -> History:

@@ -242,17 +242,13 @@ def apply_worktree(baton: Baton, plan: WorktreePlan) -> None:
             os.chmod(plan.place, 0o700)  # nobody else enters before all have their permissions
         with closing(discover(plan.place, door="binary")) as repo:
             _fill(baton, repo, plan)
-        with suppress(PermissionError):
-            os.chmod(plan.place, top & _allowed(baton.repo) | 0o700)
+        root = baton.repo.layout.root
+        with suppress(PermissionError):  # what another tree with the same files allows
+            allowed = stat.S_IMODE(os.stat(root).st_mode) | 0o7000 if root is not None else 0o7777
+            os.chmod(plan.place, top & allowed | 0o700)
     except BaseException:
         git.run("worktree", "remove", "--force", end, plan.place)
         raise
-
-
-def _allowed(repo: Repo) -> int:
-    """Return the permissions that the top of a work tree with the same files has; all where there is none."""
-    root = repo.layout.root
-    return stat.S_IMODE(os.stat(root).st_mode) | 0o7000 if root is not None else 0o7777
 
 
 def _fill(baton: Baton, repo: Repo, plan: WorktreePlan) -> None:

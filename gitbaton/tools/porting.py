@@ -148,8 +148,12 @@ def _parsed(path: str, raw: bytes) -> dict[str, Any]:
         raise RecordError(f"{in_quotes(path)} is not a JSON object")
     level: list[Any] = [data]
     for _ in range(_MAX_DEPTH):
-        level = [part for item in level for part in (item.values() if isinstance(item, dict) else item)]
-        level = [part for part in level if isinstance(part, (dict, list))]
+        level = [
+            part
+            for item in level
+            for part in (item.values() if isinstance(item, dict) else item)
+            if isinstance(part, (dict, list))
+        ]
     if level:
         raise RecordError(f"{in_quotes(path)} is nested deeper than {_MAX_DEPTH}")
     return data

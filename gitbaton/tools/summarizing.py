@@ -126,8 +126,10 @@ def summary(baton: Baton, given: SummaryPart, home: str) -> list[str]:
     items = tuple(s for s in given.items if s.id not in away) or given.items
     last = items[-1]
     places = {s.checkpoint.files.worktree.path for s in items if s.checkpoint.files}
-    paths = [(f"{os.path.normpath(path)}/", "") for path in sorted(places, key=len, reverse=True) if path]
-    paths += [(f"{home}/", "~/")] if len(home) > 1 else []
+    paths = [
+        *((f"{os.path.normpath(path)}/", "") for path in sorted(places, key=len, reverse=True) if path),
+        *([(f"{home}/", "~/")] if len(home) > 1 else []),
+    ]
 
     def text(said: str) -> str:
         said = redact.text(said)
