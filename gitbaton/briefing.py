@@ -550,8 +550,10 @@ def overview(tips: Sequence[Stored], now: datetime) -> str:
         mark = "> " if stored.foreign_words else ""
         said = _clipped(first_line(c.headline), _SHORT_VALUE)
         rows.append(f"{mark}track {_named(c.track)}, words written {age(c.written, now)}: {said}")
-    rows += [f"and {len(tips) - _LISTED} more"] if len(tips) > _LISTED else []
-    rows += ["'git baton resume --track NAME --live' shows one, 'git baton tracks use NAME' makes it current here."]
+    rows += [
+        *([f"and {len(tips) - _LISTED} more"] if len(tips) > _LISTED else []),
+        "'git baton resume --track NAME --live' shows one, 'git baton tracks use NAME' makes it current here.",
+    ]
     return _fitted([_Section(rows=rows)], LIMIT, "[the rest: git baton status]")[0]
 
 

@@ -199,8 +199,7 @@ def write_files(repo: Repo, where: LatestPlace, files: Sequence[tuple[str, bytes
         return [elsewhere]
     inside = where.inside
     paths = {name: os.path.normpath(os.path.join(inside, name)) for name, _ in files} if inside is not None else {}
-    listed = zsplit(repo.git.out("ls-files", "-z", "--", f":(top,literal){inside}")) if inside is not None else []
-    foreign = set(listed)
+    foreign = {*zsplit(repo.git.out("ls-files", "-z", "--", f":(top,literal){inside}"))} if inside is not None else set[str]()
     warnings = [f"{in_quotes(path)} is tracked by git and is not written" for path in paths.values() if path in foreign]
     folder = _open(where, create=repo)
     try:

@@ -168,8 +168,10 @@ def changed_by(changes: DecisionChanges) -> str:
     """``since changed in this work tree, by turn 12, "make it async"``, and how many times before; empty where nothing did."""
     if not changes.items and not changes.edited:
         return "" if changes.whole else "what changed long ago is not looked for"
-    parts = ["in this work tree"] if changes.edited else []
-    parts += [f"by {_as_cause(changes.items[0])}"] if changes.items else []
+    parts = [
+        *(["in this work tree"] if changes.edited else []),
+        *([f"by {_as_cause(changes.items[0])}"] if changes.items else []),
+    ]
     more = len(changes.items) - 1
     return f"since changed {', '.join(parts)}" + (f", and {counted(more, 'time')} before" if more > 0 else "")
 
@@ -370,8 +372,12 @@ def porcelain(
     Of ``foreign`` those that are so have a header ``# foreign ID`` each; ``more``: further headers. With ``nul`` every header
     and every field ends in NUL; the last header names the columns, so their number is known.
     """
-    strange = [f"# foreign {s.id}" for s in foreign if s.foreign_words]
-    head = ["# baton porcelain v1", *strange, *more, "# " + " ".join(header)]
+    head = [
+        "# baton porcelain v1",
+        *(f"# foreign {s.id}" for s in foreign if s.foreign_words),
+        *more,
+        "# " + " ".join(header),
+    ]
     if nul:
         return "".join(field.replace("\0", "?") + "\0" for field in [*head, *(f for row in rows for f in row)])
     return "\n".join([*head, *("\t".join(map(quoted, row)) for row in rows), ""])

@@ -101,8 +101,10 @@ class Surveyor:
 
             try:
                 ran = [run for s in items if tests and s.checkpoint.observed for run in s.checkpoint.observed.tests]
-                trees = [s.checkpoint.files.tree for s in (*items, *written) if s.checkpoint.files is not None]
-                trees += [run.tree for run in ran if self._is(run.tree, "tree")]
+                trees = [
+                    *(s.checkpoint.files.tree for s in (*items, *written) if s.checkpoint.files is not None),
+                    *(run.tree for run in ran if self._is(run.tree, "tree")),
+                ]
                 differing, unsaved, said = compare_files(self.store.repo, self.rules, list(dict.fromkeys(trees)))
             except GitError as error:
                 reason = f"the changed files are not counted: {error.message}"

@@ -109,20 +109,24 @@ def snapshot(baton: Baton, call: ToolCall) -> Answer:
     )
     if given.get("dry_run"):
         plan = baton.dry_run(request)
-        said = f"would record a checkpoint of track {in_quotes(plan.checkpoint.track)}: {line(plan.checkpoint.step)}"
-        said += "".join(f"\nwould withdraw decision {one.number}: {line(one.text)}" for one in plan.ended)
+        rows = [
+            f"would record a checkpoint of track {in_quotes(plan.checkpoint.track)}: {line(plan.checkpoint.step)}",
+            *(f"would withdraw decision {one.number}: {line(one.text)}" for one in plan.ended),
+        ]
         found: dict[str, Json] = {
             "plan": document(plan.checkpoint),
             "set_current": plan.request.set_current,
             "redacted": redacted_document(plan.redacted),
         }
-        return _with_warnings(found, said, plan.warnings, plan.checkpoint)
+        return _with_warnings(found, "\n".join(rows), plan.warnings, plan.checkpoint)
     snapshot = baton.apply(baton.plan(request))
     stored, c = snapshot.stored, snapshot.stored.checkpoint
-    said = f"recorded checkpoint {baton.short(stored.id)} of track {in_quotes(c.track)}: {line(c.step)}"
-    said += "".join(f"\nwithdrew decision {one.number}: {line(one.text)}" for one in snapshot.ended)
+    rows = [
+        f"recorded checkpoint {baton.short(stored.id)} of track {in_quotes(c.track)}: {line(c.step)}",
+        *(f"withdrew decision {one.number}: {line(one.text)}" for one in snapshot.ended),
+    ]
     done: dict[str, Json] = {"checkpoint": stored_document(stored), "redacted": redacted_document(snapshot.redacted)}
-    return _with_warnings(done, said, snapshot.warnings, c, baton.short(stored.id))
+    return _with_warnings(done, "\n".join(rows), snapshot.warnings, c, baton.short(stored.id))
 
 
 def _with_warnings(
@@ -204,8 +208,10 @@ def show(baton: Baton, call: ToolCall) -> Answer:
     """One checkpoint whole."""
     stored = baton.resolve(call.given.get("checkpoint"), call.given.get("track"))
     c = stored.checkpoint
-    pairs = [("label", c.label or ""), ("previous", c.previous or ""), ("commit", stored.commit), ("base", stored.base or "")]
-    pairs += [("files", c.files.tree), ("changed", str(c.files.changed))] if c.files else [("files", "")]
+    pairs = [
+        *(("label", c.label or ""), ("previous", c.previous or ""), ("commit", stored.commit), ("base", stored.base or "")),
+        *([("files", c.files.tree), ("changed", str(c.files.changed))] if c.files else [("files", "")]),
+    ]
     facts = _quoted([key_value(key, value) for key, value in pairs], stored)
     text = [_origin(baton, stored), *_words(baton, baton.with_standing(stored)), *facts]
     meta, said = _meta(baton)
@@ -265,8 +271,11 @@ def diff(baton: Baton, call: ToolCall) -> Answer:
     if cut:
         warnings.append(f"only the first {len(raw)} bytes are shown; name 'paths', or ask for 'stat'")
     ids: list[Json] = [stored.id for stored in found]
-    text = [_origin(baton, stored) for stored in found] + ([] if len(found) > 1 else ["against the work tree as it is now"])
-    text += _quoted(plain(shown, keep="\n\t").removesuffix("\n").split("\n") if shown else ["no difference"], *found)
+    text = [
+        *(_origin(baton, stored) for stored in found),
+        *([] if len(found) > 1 else ["against the work tree as it is now"]),
+        *_quoted(plain(shown, keep="\n\t").removesuffix("\n").split("\n") if shown else ["no difference"], *found),
+    ]
     return _with_warnings(
         {"checkpoints": ids, **_foreign(*found), "diff": shown, "truncated": cut}, "\n".join(text), tuple(warnings)
     )
