@@ -22,10 +22,6 @@ CONTEXT = {"help_option_names": ["-h"], "max_content_width": 100}
 class Verbs(TyperGroup):
     """A group that imports a verb's module when it is called, and none to list them."""
 
-    def list_commands(self, ctx: Any) -> list[str]:
-        """The verbs in their order."""
-        return list(VERBS)
-
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The verb of a command line. Raises UsageError that names the nearest one."""
         verb, rest = find(args)

@@ -187,9 +187,9 @@ def _fetched_text(row: Fetched, there: str) -> str:
 def _say_late(row: Union[Fetched, Joined]) -> None:
     """Warn of each checkpoint of a track from the future."""
     for item in row.late:
-        when = timestamp(item.created)
         terminal.warn(
-            f"checkpoint {item.id} of {in_quotes(row.item[1])} is from the future ({when}): it is not joined before then"
+            f"checkpoint {item.id} of {in_quotes(row.item[1])} is from the future ({timestamp(item.created)}):"
+            " it is not joined before then"
         )
 
 
@@ -420,8 +420,12 @@ def push(
         opened(ctx, dry_run=dry_run, talks="" if json else "looking at tracks") as baton,
         exchange(baton, "push", words, track, timeout, dry_run=dry_run, **kinds) as (remote, line, choice),
     ):
-        agree = partial(ask_consent, remote, yes=yes)
-        done = sync.push(baton, line, choice, Manner(agree=agree, scan=scan, write=not dry_run))
+        done = sync.push(
+            baton,
+            line,
+            choice,
+            Manner(agree=partial(ask_consent, remote, yes=yes), scan=scan, write=not dry_run),
+        )
         if json:
             print_json({"remote": remote.shown, "dry_run": dry_run, "places": [pushing_document(part) for part in done]})
         else:

@@ -136,8 +136,12 @@ class Views:
         if self.marks is None:
             self.marks = read(baton.store)
         step, ran = title(stored)
-        parts = [c.kind, ran.result if ran else verdict(stored), age(c.created, baton.clock())]
-        parts += [f"by {line(row.agent)}"] if row.agent else []
+        parts = [
+            c.kind,
+            ran.result if ran else verdict(stored),
+            age(c.created, baton.clock()),
+            *([f"by {line(row.agent)}"] if row.agent else []),
+        ]
         found = [
             ViewLine(stored.id, "id"),
             ViewLine(", ".join(parts), "pending"),
@@ -204,8 +208,10 @@ class Views:
             found = blocks(baton, stored, transcripts.read(baton, stored, os.environ))
         except BatonError as error:
             told = baton.told(stored)
-            kept = [("asked", one) for one in told.asked] if told else []
-            kept += [("said", one) for one in (told.said, told.saying) if one] if told else []
+            kept = [
+                *(("asked", one) for one in (told.asked if told else ())),
+                *(("said", one) for one in ((told.said, told.saying) if told else ()) if one),
+            ]
             around = [part for key, one in kept for part in self._pair(key, one.text, row)]
             return PickerView([*failed(error).lines, ViewLine(""), *around], "what was said around it" if around else "")
         mark = quoting(stored)

@@ -216,8 +216,7 @@ class EventLines:
     def _replay(self, event: Event) -> list[str]:
         """Write what a recorded step wrote; what could not be written, for people."""
         faults = []
-        kept = output(self.baton.repo.objects, event.logged) if event.logged is not None else ()
-        for fd, data in enumerate(kept, 1):
+        for fd, data in enumerate(output(self.baton.repo.objects, event.logged) if event.logged is not None else (), 1):
             self.output(fd, data)
             try:
                 sys.stdout.flush()

@@ -364,8 +364,7 @@ class RewindDialog:
         if not turn and not files and not talk:
             return ""
         words = {"t": "[t]ake this turn back", "f": "[f]iles", "c": "[c]onversation", "b": "[b]oth", "q": "[q]uit"}
-        there = (("t", turn), ("f", files), ("c", talk), ("b", files and talk), ("q", True))
-        offered = [key for key, can in there if can]
+        offered = [key for key, can in (("t", turn), ("f", files), ("c", talk), ("b", files and talk), ("q", True)) if can]
         kinds = ", ".join(words[key] for key in offered if key in ("f", "c", "b"))
         prompt = ", ".join([*([words["t"]] if turn else []), *([f"restore {kinds}"] if kinds else [])]) + f" or {words['q']}? "
         while True:

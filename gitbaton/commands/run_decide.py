@@ -1,16 +1,17 @@
 """``git baton run approve``, ``settle`` and ``compensate``."""
 
-from typing import TYPE_CHECKING, Annotated, Optional
+from typing import Annotated, Optional
 
 from gitbaton import terminal
 from gitbaton.cli.common import print_json
 from gitbaton.cli.options import Argument, Invocation, Option
 from gitbaton.codec import in_quotes, plain
+from gitbaton.commands.stepping import decided, finish, known, plan_of, step_named, waiting
 from gitbaton.errors import UsageError
-
-if TYPE_CHECKING:
-    from gitbaton.journal.values import Plan
-    from gitbaton.running.context import Context
+from gitbaton.journal.values import Plan
+from gitbaton.running.context import Context
+from gitbaton.running.effects import approve, compensate, compensation, settle, to_compensate
+from gitbaton.running.plans import step_of
 
 
 def approve_step(
@@ -30,9 +31,6 @@ def approve_step(
     Examples:
         git baton run approve review --run nightly
     """
-    from gitbaton.commands.stepping import decided, finish, plan_of, step_named
-    from gitbaton.running.effects import approve
-
     with decided(ctx, run, json=json, foreign=foreign) as (at, context):
         plan = plan_of(context)
         return finish(at, approve(context, step_named(context, plan, step), reject, plan))
@@ -56,9 +54,6 @@ def settle_step(
     """
     if done == undone:
         raise UsageError("--done and --undone exclude each other" if done else "neither --done nor --undone is given")
-    from gitbaton.commands.stepping import decided, finish, plan_of, step_named, waiting
-    from gitbaton.running.effects import settle
-
     with decided(ctx, run, json=json, wait=waiting(wait)) as (at, context):
         return finish(at, settle(context, step_named(context, plan_of(context), step), done).code)
 
@@ -84,9 +79,6 @@ def compensate_steps(
     """
     if not steps and run is None:
         raise UsageError("no step is named", "'git baton run compensate --run RUN' undoes all effects of a run")
-    from gitbaton.commands.stepping import decided, finish, known, plan_of, waiting
-    from gitbaton.running.effects import compensate
-
     with decided(ctx, run, json=json and not dry_run, foreign=foreign, wait=waiting(wait)) as (at, context):
         known(context, steps or [])
         names, plan = steps or list(context.state().steps), plan_of(context)
@@ -95,11 +87,8 @@ def compensate_steps(
         return finish(at, compensate(context, names, plan))
 
 
-def _foretell(context: "Context", names: list[str], plan: "Optional[Plan]", *, json: bool) -> int:
+def _foretell(context: Context, names: list[str], plan: Optional[Plan], *, json: bool) -> int:
     """Print what would be undone, in its order; exit 1 for nothing. Raises RunError 76 for an unknown outcome."""
-    from gitbaton.running.effects import compensation, to_compensate
-    from gitbaton.running.plans import step_of
-
     found = []
     for name, effect in to_compensate(context, names, plan):
         line = compensation((plan.step(name) if plan is not None else None) or step_of(effect.logged.record), effect)

@@ -171,8 +171,10 @@ def finish(at: Desk, code: int) -> int:
 def ended(at: Desk, outcome: Outcome) -> int:
     """Print the results of a run, as far as they are not printed yet; return its exit code."""
     tend(at.baton.repo)
-    states: dict[str, str] = {done.step.name: done.state for done in outcome.states}
-    states |= dict.fromkeys(outcome.left, "pending")
+    states: dict[str, str] = {
+        **{done.step.name: done.state for done in outcome.states},
+        **dict.fromkeys(outcome.left, "pending"),
+    }
     if isinstance(at.show, JsonLines):
         at.show.finished(outcome.code, states)
         return outcome.code

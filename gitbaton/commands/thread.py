@@ -293,21 +293,24 @@ def show_thread(
         found = content(store, place, entry, WHOLE if json else SCREEN, baton.redactor)
         if json:
             entry, told = found.entry, found.facts
-            head = {
-                "v": 1,
-                "thread": place[0],
-                "namespace": place[1],
-                **picked(entry, "id", "parent"),
-                "commit": commit_of(entry),
-            }
             channels = [{**_stored(shown, "name"), "version": told.version(shown.name) or None} for shown in found.channels]
             writes = [
                 {"task_path": path, "task_id": task, "index": shown.index, **_stored(shown, "channel")}
                 for path, task, shown_of in found.tasks
                 for shown in shown_of
             ]
-            more = {"ts": said_document(told)["ts"], "metadata": found.metadata, "channels": channels, "writes": writes}
-            terminal.write(dumps({**head, **more}, indent=2, allow_nan=False) + "\n")
+            whole = {
+                "v": 1,
+                "thread": place[0],
+                "namespace": place[1],
+                **picked(entry, "id", "parent"),
+                "commit": commit_of(entry),
+                "ts": said_document(told)["ts"],
+                "metadata": found.metadata,
+                "channels": channels,
+                "writes": writes,
+            }
+            terminal.write(dumps(whole, indent=2, allow_nan=False) + "\n")
             return 0
         with paged(ctx, baton) as look:
             terminal.say_lines(_shown(found, place, look))

@@ -70,8 +70,7 @@ def _show(ctx: Invocation, baton: Baton, stored: Stored, raw: bytes, *, json: bo
     look, rows = looking(ctx, baton), list[str]()
     prefix = look.paint("> ", "foreign") if stored.foreign else ""
     for who, said in blocks(baton, stored, raw):
-        block = (look.paint(who, "heading"), *(f"    {text}" for text in said), "")
-        rows += [f"{prefix}{row}".rstrip() for row in block]
+        rows += [f"{prefix}{row}".rstrip() for row in (look.paint(who, "heading"), *(f"    {text}" for text in said), "")]
     with paged(ctx, baton):
         terminal.say_lines(rows[:-1])
 

@@ -35,8 +35,15 @@ def command(
         if not dry_run:
             branching.apply_worktree(baton, plan)
         if json:
-            done = {"checkpoint": stored_document(plan.stored), "directory": path_document(plan.place), "head": plan.head}
-            print_json({**done, "dry_run": dry_run, "warnings": list(plan.warnings)})
+            print_json(
+                {
+                    "checkpoint": stored_document(plan.stored),
+                    "directory": path_document(plan.place),
+                    "head": plan.head,
+                    "dry_run": dry_run,
+                    "warnings": list(plan.warnings),
+                }
+            )
         else:
             look, said = looking(ctx, baton), "would check out" if dry_run else "checked out"
             terminal.say(look.fit(f"{said} in {in_quotes(directory)}: ", look.named(plan.stored)))
