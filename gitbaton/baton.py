@@ -920,8 +920,7 @@ class Baton:
             return stored
         from gitbaton.store import standing
 
-        stands = standing.at(self.store, stored)
-        return replace(stored, checkpoint=standing.shown(c, stands))
+        return replace(stored, checkpoint=standing.shown(c, standing.at(self.store, stored)))
 
     def decision_changes(self, stored: Stored) -> Mapping[int, DecisionChanges]:
         """Return what changed the files that a checkpoint's decisions are about since they were made, and which of them are

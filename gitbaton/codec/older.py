@@ -58,9 +58,7 @@ def older(
     Raises RecordError for a record that names no track or no time, or holds what cannot be understood.
     """
     try:
-        if record.keys() >= _OURS:
-            return _ours(record, track)
-        return _theirs(record, track, created, label)
+        return _ours(record, track) if record.keys() >= _OURS else _theirs(record, track, created, label)
     except UsageError as error:
         raise RecordError(error.message) from None
 

@@ -179,8 +179,7 @@ def middle(text: str, head: int = HEAD, tail: int = TAIL) -> str:
     start = next((at for at in reversed(places) if at <= most), 0)
     start = start or next((at for at in places if at <= 2 * most and at <= room - (size - end)), 0)
     start = start or (0 if _FENCE.match(text) or _ROW.match(text) else _any(text, 0, most))
-    shown = (text[:start].rstrip(), GAP, text[end:].strip("\n"))
-    return "\n".join(part for part in shown if part)
+    return "\n".join(filter(None, (text[:start].rstrip(), GAP, text[end:].strip("\n"))))
 
 
 def _places(text: str) -> tuple[list[int], int]:

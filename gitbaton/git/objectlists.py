@@ -149,8 +149,7 @@ def at_paths(git: Git, places: Sequence[tuple[Oid, bytes]]) -> list[Oid | None]:
     """Return the object in each commit at a path without line feeds; None where there is none."""
     asked = b"".join(commit.encode() + b":" + path + b"\n" for commit, path in places)
     raw = git.out("cat-file", "--batch-check=%(objectname)", "--buffer", stdin=asked) if places else b""
-    rows = raw.split(b"\n")[:-1]
-    return [row.decode("ascii", "replace") if _HEX.match(row) else None for row in rows]
+    return [row.decode("ascii", "replace") if _HEX.match(row) else None for row in raw.split(b"\n")[:-1]]
 
 
 def entry_names(data: bytes, algorithm: Algorithm) -> set[bytes]:

@@ -420,8 +420,7 @@ def exchange_notes(objects: Objects, tree: Oid, blobs: Mapping[Oid, Oid | None])
                 continue
             entry = TreeEntry(mode=entry.mode, name=entry.name, oid=other)
         kept.append(entry)
-    root = new_object(objects.algorithm, "tree", tree_data(kept))
-    return [*made, root]
+    return [*made, new_object(objects.algorithm, "tree", tree_data(kept))]
 
 
 def _notes_path(objects: Objects, tree: Oid | None, commit: Oid) -> list[tuple[int, list[TreeEntry]]]:

@@ -42,7 +42,6 @@ from gitbaton.survey import read_head
 from gitbaton.system.files import kind_of
 from gitbaton.threads.health import checked, stuck, waiting
 from gitbaton.threads.names import LATE, THREADS
-from gitbaton.values import value
 from gitbaton.worktree import crashmarker, locks
 from gitbaton.worktree.capture import OURS
 from gitbaton.worktree.crashmarker import LARGEST, NAME
@@ -290,8 +289,7 @@ def _work_trees(baton: Baton) -> Iterator[DoctorFinding]:
 def _own_files(baton: Baton) -> list[DoctorFinding]:
     """Whether the files and folders at our places are ours."""
     found = list(odd(baton.repo, baton.latest))
-    rows = [_amiss("files", f"{in_quotes(item.path)} {item.why}", plain(item.mend)) for item in found[:_SHOWN]]
-    return rows + ([_amiss("files", f"and {len(found) - _SHOWN} more", "")] if len(found) > _SHOWN else [])
+    return found[:_SHOWN] + ([_amiss("files", f"and {len(found) - _SHOWN} more", "")] if len(found) > _SHOWN else [])
 
 
 def _threads(baton: Baton) -> Iterator[DoctorFinding]:
@@ -483,16 +481,12 @@ _SWEPT = ("isolated", "tmp")  # what lies there and is ours has a name by which 
 _COPIES = ("broken", "lanes", "lanes.new")  # of what is the user's, or git's
 
 
-@value
-class Odd:
-    """A file or folder at a place of ours that is not ours, or not the owner's: why, and a command that mends it."""
-
-    path: str
-    why: str
-    mend: str
+def _odd(path: str, why: str, mend: str) -> DoctorFinding:
+    """Return a file or folder at a place of ours that is not ours, or not the owner's: why, and a command that mends it."""
+    return _amiss("files", f"{in_quotes(path)} {why}", plain(mend))
 
 
-def odd(repo: Repo, where: LatestPlace | None) -> Iterator[Odd]:
+def odd(repo: Repo, where: LatestPlace | None) -> Iterator[DoctorFinding]:
     """Yield all that is odd in the folders of ours of every work tree, and at the places of LATEST (``where``). Only looks."""
     common = repo.layout.common_dir
     owner = None if repo.settings().get("core.sharedrepository") else os.stat(common).st_uid
@@ -521,11 +515,11 @@ def _move_aside(repo: Repo, path: str) -> str:
     return f"mv {shlex.quote(path)} {shlex.quote(target)}"
 
 
-def _below(repo: Repo, folder: str, owner: int | None, depth: int) -> Iterator[Odd]:
+def _below(repo: Repo, folder: str, owner: int | None, depth: int) -> Iterator[DoctorFinding]:
     try:
         entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
     except OSError as error:
-        yield Odd(path=folder, why=f"cannot be read: {error.strerror}", mend=f"chmod u+rwx {shlex.quote(folder)}")
+        yield _odd(folder, f"cannot be read: {error.strerror}", f"chmod u+rwx {shlex.quote(folder)}")
         return
     for entry in entries:
         try:
@@ -553,14 +547,14 @@ def _wrong(name: str, folder: str, found: os.stat_result, depth: int) -> str:
     return "is larger than what we write there" if swept == "isolated" and found.st_size > LARGEST else ""
 
 
-def _other(repo: Repo, path: str, why: str) -> Odd:
-    return Odd(path=path, why=why, mend=_move_aside(repo, path))
+def _other(repo: Repo, path: str, why: str) -> DoctorFinding:
+    return _odd(path, why, _move_aside(repo, path))
 
 
-def _theirs(path: str, found: os.stat_result, owner: int | None) -> Iterator[Odd]:
+def _theirs(path: str, found: os.stat_result, owner: int | None) -> Iterator[DoctorFinding]:
     """Yield an entry that does not belong to the repository's owner, or may not be read."""
     if owner is not None and found.st_uid != owner:
         mend = f"sudo chown -h {owner} {shlex.quote(plain(path))}"
-        yield Odd(path=path, why=f"belongs to user {found.st_uid}, and the repository to user {owner}", mend=mend)
+        yield _odd(path, f"belongs to user {found.st_uid}, and the repository to user {owner}", mend)
     elif found.st_uid == os.geteuid() and found.st_mode & 0o600 != 0o600 and stat.S_ISREG(found.st_mode):
-        yield Odd(path=path, why="may not be read and written by its owner", mend=f"chmod u+rw {shlex.quote(path)}")
+        yield _odd(path, "may not be read and written by its owner", f"chmod u+rw {shlex.quote(path)}")

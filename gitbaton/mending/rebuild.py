@@ -518,8 +518,10 @@ def conversation(survey: Survey, ref: str, tip: Oid | None, agent: str, session:
 def meta(survey: Survey, tip: Oid | None, others: Iterable[Oid]) -> tuple[Meta, bool]:
     """Return the union of the pins and tombstones of the newest meta, as far as it can be read, of older ones and of remotes'
     copies; and whether one of them can be read whole."""
-    trees = [commit.tree for commit in map(survey.commit, (tip, *others)) if commit is not None]
-    trees += [commit.tree for commit in survey.commits.values() if commit.message == _META]
+    trees = [
+        *(commit.tree for commit in map(survey.commit, (tip, *others)) if commit is not None),
+        *(commit.tree for commit in survey.commits.values() if commit.message == _META),
+    ]
     found = [_meta_of(survey, tree) for tree in dict.fromkeys(trees)]
     return store_meta.union(*(said for said, _ in found)), any(whole for _, whole in found)
 
@@ -576,8 +578,11 @@ def notes(survey: Survey, tip: Oid | None, said: Iterable[Stored], dropped: Call
     texts = {target: text for target, text in texts.items() if text}
     objects, change = plan_notes(survey.store, texts, NOBODY + b" 0 +0000", _MESSAGE)
     survey.add(objects)
-    lost = (Lost(where="notes", what="older states of them"),)
-    return Made(new=change.new if change is not None else None, lost=lost, said=f"{counted(len(texts), 'note')} written")
+    return Made(
+        new=change.new if change is not None else None,
+        lost=(Lost(where="notes", what="older states of them"),),
+        said=f"{counted(len(texts), 'note')} written",
+    )
 
 
 @value
@@ -737,9 +742,8 @@ class RunMender:
         parts = [(b"40000" if name in TREES else b"100644", name, oid) for name, oid in held.parts.items()]
         entries = [TreeEntry(mode=mode, name=name.encode(), oid=oid) for mode, name, oid in (*parts, (b"100644", RECORD, raw))]
         tree = self.survey.make("tree", tree_data(entries))
-        text = held.message or subject(held.record)
-        data = commit_data(tree=tree, parents=(parent, *held.keeps), author=held.author, message=text)
-        return self.survey.make("commit", data)
+        text, parents = held.message or subject(held.record), (parent, *held.keeps)
+        return self.survey.make("commit", commit_data(tree=tree, parents=parents, author=held.author, message=text))
 
 
 def way_out(run: str) -> str:

@@ -420,8 +420,7 @@ def changes(store: Chains, tip: Stored, decisions: Sequence[Decision]) -> dict[i
     words = (f"--max-count={_WALKED}", f"--max-age={int(since.timestamp())}", "--end-of-options", tip.commit, "--")
     told = store.repo.git.changed({}, "log.showSignature=false").out(*_LOG, *words).decode("ascii").split("\0")[:-1]
     rows = {oid: (tree, parents[0]) for oid, tree, *parents in (row.split(" ") for row in told) if parents}
-    paths = tuple(dict.fromkeys(path for one in tied for path in one.about))
-    edits = _edits(store, tip, rows, paths)
+    edits = _edits(store, tip, rows, tuple(dict.fromkeys(path for one in tied for path in one.about)))
     found = dict[int, DecisionChanges]()
     for one in tied:
         near = [edit for edit in edits if edit.stored.checkpoint.created > one.made and touches(one.about, edit.changed)]

@@ -260,8 +260,7 @@ def run_moves(baton: Baton, seen: RemoteRefs, shown: str, apart: Mapping[str, st
         numbers = {logged.commit: number for number, logged in enumerate(records, 1)}
         at = numbers.get(old) if old is not None else 0
         if at is not None:
-            action = "forward" if at else "new"
-            found.append(replace(move, action=action, new=oid, count=len(records) - at))
+            found.append(replace(move, action="forward" if at else "new", new=oid, count=len(records) - at))
         else:
             reason = f"run '{item[1]}' has records there that are not here"
             found.append(replace(move, reason=reason, hint=f"git baton fetch --runs {in_shell(shown)}"))

@@ -208,15 +208,13 @@ class Coprocess:
         self.reader, out = os.pipe()
         stdin, self.writer = os.pipe()
         self.err = memory_file()
-        try:
-            self.pid = spawn(argv, env, stdin, out, self.err, group=group)
-        except BaseException:
-            for fd in (self.reader, self.writer, self.err):
-                os.close(fd)
-            raise
-        finally:
-            os.close(out)
-            os.close(stdin)
+        with closing_fd(out), closing_fd(stdin):
+            try:
+                self.pid = spawn(argv, env, stdin, out, self.err, group=group)
+            except BaseException:
+                for fd in (self.reader, self.writer, self.err):
+                    os.close(fd)
+                raise
         self.poll = select.poll()
         self.poll.register(self.reader, select.POLLIN)
 

@@ -100,8 +100,7 @@ def marked(
 ) -> dict[str, FileEntry | None]:
     """Mark the entries that are recorded by digest only, by their blobs: a record may not list them all. So are those that
     passed no filter, unless what they stand for is ``held`` here."""
-    asked = {e.oid for e in entries.values() if e is not None and not e.digest and e.mode != LINK}
-    oids = list(asked)
+    oids = list({e.oid for e in entries.values() if e is not None and not e.digest and e.mode != LINK})
     found = zip(oids, objects.read_many(oids, LONGEST), strict=True)
     texts = set()
     for oid, item in found:

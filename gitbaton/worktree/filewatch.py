@@ -83,8 +83,7 @@ class Watch:
         result = tracked.finish()
         listing = modified(git, *_TRACKED[1:]) if result.code else result
         changed = _entries(listing.out, filemode=self._files.reader.filemode)
-        untracked = zsplit(checked(others.finish(), "ls-files"))
-        paths = [*changed, *untracked]
+        paths = [*changed, *zsplit(checked(others.finish(), "ls-files"))]
         clean = {p: e for p, e in changed.items() if e is not None}
         return {p for p in paths if self._watched(p)}, clean, None if result.code else paths
 

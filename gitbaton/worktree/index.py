@@ -159,8 +159,7 @@ class PrivateIndex:
     def cover(self, untracked: Iterable[str]) -> dict[str, str]:
         """Put back the commits of submodules that have none of the ``untracked`` paths in their folder; return the others."""
         above = {folder for path in untracked for folder in parents(path)}
-        empty = {path: entry for path, entry in self.plain.items() if path not in above}
-        self.put(empty)
+        self.put({path: entry for path, entry in self.plain.items() if path not in above})
         self.plain = {path: entry for path, entry in self.plain.items() if path in above}
         return self.plain
 

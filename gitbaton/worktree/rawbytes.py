@@ -224,8 +224,7 @@ def _batch(git: Git, root: str, files: Sequence[Entry]) -> tuple[set[str], int, 
 def _same_alone(git: Git, root: str, file: Entry) -> bool:
     """Whether a file, of a path that does not fit into a line of a batch, is on disk as a checkout gives it."""
     path, _, oid = file
-    process = git.start("cat-file", "--filters", f"--path={path}", oid)
-    output = _Output(process)
+    output = _Output(git.start("cat-file", "--filters", f"--path={path}", oid))
     same = output.equals(root, path, b"") and not output.more()
     return not _FAILED.search(output.end()) and same and output.code == 0
 

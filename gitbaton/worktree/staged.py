@@ -298,6 +298,5 @@ def signature(index: PrivateIndex) -> list[int | str]:
 
 def refuse_changed(index: PrivateIndex) -> None:
     """Raise StaleError when the real index is no longer the one that a private index was made from."""
-    now = PrivateIndex(index.repo, index.source, index.path + ".now")
-    if signature(now) != signature(index):
+    if signature(PrivateIndex(index.repo, index.source, index.path + ".now")) != signature(index):
         raise StaleError("the index changed meanwhile; nothing is changed")
