@@ -135,17 +135,17 @@ class RunState:
 
     def unfinished(self, step: StepState) -> str:
         """Why a step of it is unfinished, for people; empty when it is not."""
-        if step.compensating is not None:
-            failed = step.compensating.record.type == "comp-fail"
-            return f"the compensation of {in_quotes(step.name)} {'failed' if failed else 'has no end'}"
-        if step.begun is not None:
-            return f"{in_quotes(step.name)} has begun and has no end"
-        if step.unknown is not None:
-            return f"nobody knows whether the effect of {in_quotes(step.name)} happened"
-        if step.bare is not None:
-            return f"the effect of {in_quotes(step.name)} happened, and it has no result"
-        if step.gate == "waiting":
-            return f"{in_quotes(step.name)} waits at its gate"
+        undoing = step.compensating is not None and step.compensating.record.type
+        rows = (
+            (undoing == "comp-fail", "the compensation of {} failed"),
+            (undoing, "the compensation of {} has no end"),
+            (step.begun, "{} has begun and has no end"),
+            (step.unknown, "nobody knows whether the effect of {} happened"),
+            (step.bare, "the effect of {} happened, and it has no result"),
+            (step.gate == "waiting", "{} waits at its gate"),
+        )
+        if said := next((text for holds, text in rows if holds), ""):
+            return said.format(in_quotes(step.name))
         over = self.released.record.seq if self.released is not None and self.over else -1  # what failed before is over, too
         if step.failed is None or step.settled is not None or (step.defined is None and step.failed.record.seq < over):
             return ""
@@ -239,9 +239,7 @@ def _fail(step: StepState, logged: Logged) -> StepState:
     idem = record.idem or (begun.record.idem if begun is not None else None)
     effect = _effect(step, idem) if idem is not None else None
     killed = record.timeout or record.signal is not None or (record.exit or 0) > 128
-    if effect is None or effect.state != "unknown" or killed:
-        return step
-    if "once" in (record.effect, effect.logged.record.effect):
+    if effect is None or effect.state != "unknown" or killed or "once" in (record.effect, effect.logged.record.effect):
         return step
     if record.exit == 0:
         return _with_effect(step, replace(effect, state="live"))

@@ -89,13 +89,14 @@ def _order(record: Record, before: StepState) -> list[str]:
     """Return what is wrong where an end has no begin. An abort without one keeps foreign files of the write set."""
     name = f"the '{record.type}' of {in_quotes(before.name)}"
     begun, undoing = (logged.record if logged is not None else None for logged in (before.begun, before.compensating))
-    if record.type in ("end", "fail") and begun is None:
-        return [f"{name} has no begin"]
-    if record.type in _CLOSERS and begun is not None and None not in (record.key, begun.key) and record.key != begun.key:
-        return [f"{name} has another key than its begin"]
-    if record.type in _UNDOERS and (undoing is None or undoing.compensates != record.compensates):
-        return [f"{name} has no comp-begin"]
-    return []
+    apart = undoing is None or undoing.compensates != record.compensates
+    other = begun is not None and None not in (record.key, begun.key) and record.key != begun.key
+    rows = (
+        (record.type in ("end", "fail") and begun is None, f"{name} has no begin"),
+        (record.type in _CLOSERS and other, f"{name} has another key than its begin"),
+        (record.type in _UNDOERS and apart, f"{name} has no comp-begin"),
+    )
+    return [text for wrong, text in rows if wrong]
 
 
 def _missing(journal: Journal, tip: Oid) -> list[str]:

@@ -61,10 +61,7 @@ _NOT_IN_FULL = "its line is not recorded in full (a secret): the plan, or --comp
 
 def live(state: RunState, names: Sequence[str]) -> tuple[Effect, ...]:
     """The effects that stand of steps (given in their order), the last first: the order in which they are to be undone."""
-    found = []
-    for name in reversed(names):
-        found += [(name, effect) for effect in reversed(state.step(name).standing)]
-    return tuple(found)
+    return tuple((name, effect) for name in reversed(names) for effect in reversed(state.step(name).standing))
 
 
 def _graph(ctx: Context, plan: Plan | None) -> Graph:

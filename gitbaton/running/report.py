@@ -355,25 +355,21 @@ def _line(ctx: Context, item: Forecast, known: StepState, held: Held | None) -> 
 
 
 def _state_of(item: Forecast, known: StepState, effect: str, held: Held | None) -> Standing:
-    if held is not None:
-        return "running"
-    if known.begun is not None:
-        return "unknown" if known.begun.record.effect == "once" else "crashed"
-    if effect == "undoing":
-        return "undoing"
-    if known.unknown is not None or item.would == "trust":
-        return "unknown"
-    if known.gate == "waiting":
-        return "waiting"
-    if item.would == "rejected":
-        return "rejected"
-    if known.failed is not None:
-        return "failed"
-    if not known.ends:
-        return "crashed" if known.attempts else "never-run"
-    if item.would == "error":
-        return "unreadable"
-    return "ok" if item.would in STANDS else "stale"
+    rows: tuple[tuple[bool, Standing], ...] = (  # the first that holds
+        (held is not None, "running"),
+        (known.begun is not None and known.begun.record.effect == "once", "unknown"),
+        (known.begun is not None, "crashed"),
+        (effect == "undoing", "undoing"),
+        (known.unknown is not None or item.would == "trust", "unknown"),
+        (known.gate == "waiting", "waiting"),
+        (item.would == "rejected", "rejected"),
+        (known.failed is not None, "failed"),
+        (not known.ends and known.attempts > 0, "crashed"),
+        (not known.ends, "never-run"),
+        (item.would == "error", "unreadable"),
+        (item.would in STANDS, "ok"),
+    )
+    return next((state for holds, state in rows if holds), "stale")
 
 
 def _moved(ctx: Context, step: Step, end: Logged | None) -> Iterator[tuple[str, Oid, Oid | None]]:

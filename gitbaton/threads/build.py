@@ -4,9 +4,10 @@ join of two versions of it, against the one that both had before."""
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
+from contextlib import suppress
 
 from gitbaton.codec import in_quotes
-from gitbaton.errors import NotFoundError, RecordError
+from gitbaton.errors import NotFoundError
 from gitbaton.threads.chain import (
     Batch,
     LateWrites,
@@ -16,6 +17,7 @@ from gitbaton.threads.chain import (
     fold,
     jump_numbers,
     merged,
+    stated,
     subject_of,
     tree_data,
 )
@@ -227,11 +229,7 @@ _NOTHING = Version(None, {})
 
 def _said(entry: ThreadCheckpoint) -> tuple[object, ...]:
     """Return all that a checkpoint says, first its time: of two that differ the greater one is taken, in every clone."""
-    try:
-        found = loads(entry.ck) if entry.ck else None
-    except RecordError:
-        found = None
-    ts = found.get("ts") if isinstance(found, dict) else None
+    ts = stated(entry.ck).get("ts")
     held = (sorted(entry.channels.items()), sorted(entry.rest.items()))
     return (ts if isinstance(ts, str) else "", entry.ck, entry.md, *held, entry.parent is not None, entry.parent or "")
 
@@ -353,10 +351,8 @@ def _ancestors(side: Side, result: Mapping[str, Version], all_: Mapping[str, Ver
 
     found: set[str] = set()
     for id in result:
-        try:
+        with suppress(NotFoundError):  # it is incomplete on both sides
             found |= needed("", find, [id], side.metadata).keys()
-        except NotFoundError:  # it is incomplete on both sides
-            continue
     return {id: all_[id] for id in found if id in all_ and id not in result}
 
 

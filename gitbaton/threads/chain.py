@@ -159,11 +159,7 @@ def _seconds(ck: bytes) -> int:
     found = _TS.match(ck)
     if found is not None:
         return _time(found.group(1).decode("ascii", "replace"))
-    try:
-        document = loads(ck) if ck else None
-    except RecordError:
-        document = None
-    text = document.get("ts") if isinstance(document, dict) else None
+    text = stated(ck).get("ts")
     return _time(text) if isinstance(text, str) else 0
 
 
@@ -202,11 +198,17 @@ def _said(md: bytes) -> tuple[object, object]:
     found = _SAID.match(md)
     if found is not None:
         return found.group(1).decode("ascii", "replace"), int(found.group(2))
+    said = stated(md)
+    return said.get("source"), said.get("step")
+
+
+def stated(text: bytes) -> Mapping[str, object]:
+    """Return the JSON object in what a checkpoint says; an empty one where it says nothing, or nothing that can be read."""
     try:
-        said = loads(md) if md else None
+        found = loads(text) if text else None
     except RecordError:
-        said = None
-    return (said.get("source"), said.get("step")) if isinstance(said, dict) else (None, None)
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 @lru_cache(4096)

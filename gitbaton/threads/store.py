@@ -9,7 +9,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, closing
+from contextlib import AbstractContextManager, closing, suppress
 from queue import Empty, SimpleQueue
 
 from gitbaton.errors import BatonError
@@ -242,10 +242,8 @@ def _abandoned(core: Core) -> None:
 
 def _at_exit() -> None:
     for core in list(_OPEN):
-        try:
+        with suppress(BatonError):  # the log keeps what git did not take
             close(core)
-        except BatonError:  # the log keeps what git did not take
-            continue
 
 
 def _in_child() -> None:
