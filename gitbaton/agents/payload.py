@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import suppress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -91,15 +92,13 @@ def _head(text: str) -> dict[str, object]:
     """The fields of an object that is cut off somewhere, up to the last that is complete."""
     found: dict[str, object] = {}
     at = _skip(text, 0, "{")
-    try:
+    with suppress(ValueError, RecursionError):
         while at:
             key, at = _DECODER.raw_decode(text, _skip(text, at))
             if not isinstance(key, str) or not (at := _skip(text, at, ":")):
                 break
             found[key], at = _DECODER.raw_decode(text, _skip(text, at))
             at = _skip(text, at, ",")
-    except (ValueError, RecursionError):
-        pass
     return found
 
 

@@ -159,9 +159,8 @@ def _result(run: _Run, status: int | None, told: Summary, text: str, *, begun: b
     if status is None or run.nonzero == _OTHER or (run.nonzero == _AFTER and not begun):
         return likely
     code = 128 - status if status < 0 else status
-    if code in _KILLED or (len(run.check.forms) == 1 and code in _NOTHING.get(run.check.forms[0], ())):
-        return "unknown"
-    if not told.result and (re.search(_NOT_RUN, text) or (run.placed and re.search(_NO_PLACE, text))):
+    odd = code in _KILLED or (len(run.check.forms) == 1 and code in _NOTHING.get(run.check.forms[0], ()))
+    if odd or (not told.result and (re.search(_NOT_RUN, text) or (run.placed and re.search(_NO_PLACE, text)))):
         return "unknown"
     return "failed"
 

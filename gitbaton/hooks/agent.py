@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from contextlib import suppress
 from datetime import UTC, datetime
 
 from gitbaton import terminal
@@ -79,13 +80,11 @@ class _Work:
 
     def close(self) -> None:
         """Release what is under way. Never raises."""
-        try:
+        with suppress(OSError):
             if self.repo is not None:
                 self.repo.close()
             elif self.prefetched is not None:
                 self.prefetched.drop()
-        except OSError:
-            return
 
 
 def run(words: list[str]) -> None:
@@ -468,9 +467,8 @@ def _go_on(work: _Work) -> None:
     """Let a detached process take the checkpoint; the one that is due already is not asked for again. Never raises."""
     from gitbaton.system.process import detach
 
-    if work.event is None or work.event.moment not in (*_KEPT, "start") or work.late is not None:
-        return
-    if work.event.moment == "prompt":  # the agent is at work by then, and its edits are the turn's
+    # After a prompt the agent is at work by then, and its edits are the turn's.
+    if work.event is None or work.event.moment not in {*_KEPT, "start"} - {"prompt"} or work.late is not None:
         return
     try:
         if os.path.isfile(sys.argv[0]):

@@ -206,9 +206,8 @@ def _take_once(
     turn = sessions.turn(whose) if going_on else None
     ends = turn is not None and ((of is None and event.moment in ("turn", "end", "prompt")) or ended is not None)
     kept = replace(session, turns=turns, words=carried, began=tip.id if tip else "", began_head=words.head or UNBORN)
-    if begins and not ends and not _moved(baton, plan.draft, tip):
-        return kept
-    if child is not None and tip is None and words.head == child.head and not _moved(baton, plan.draft, tip):
+    nothing = (begins and not ends) or (child is not None and tip is None and words.head == child.head)
+    if nothing and not _moved(baton, plan.draft, tip):
         return kept
     agent = _agent(baton, of[0] if of else event, tip)  # last: the client may still be writing
     news, seen = False, None

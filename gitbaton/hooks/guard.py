@@ -6,7 +6,7 @@ import os
 import signal
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 
 from gitbaton.errors import BatonError
@@ -72,9 +72,7 @@ def log(repo: Repo, text: str) -> None:
     from gitbaton.git.repo import add
 
     path = os.path.join(repo.shared_dir, "log")
-    try:
+    with suppress(OSError, BatonError):
         if os.path.exists(path) and os.stat(path).st_size > LOG_BYTES:
             os.replace(path, path + ".old")
         add(repo, path, f"{timestamp(datetime.now(UTC))} {plain(text)}\n".encode("utf-8", "replace"))
-    except (OSError, BatonError):
-        pass

@@ -46,9 +46,8 @@ class Branches:
             return None
 
         def tell(before: str | None) -> None:
-            if before == parent or (before is not None and id <= before):
-                return
-            if before is None and self._met.get(place) is None:
+            quiet = self._met.get(place) is None if before is None else id <= before
+            if before == parent or quiet:
                 return
             self._remember(self._told, place, None)
             name = _shown(thread) + (f" (namespace {_shown(namespace)})" if namespace else "")

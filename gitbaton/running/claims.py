@@ -120,8 +120,40 @@ class Claims:
         names the holder, also where steps would wait for each other in a circle.
         """
         mine = self._mine(run, step, tuple(writes))
+        began = time.monotonic()
+        ended: set[str] = set()
         try:
-            return self._take(mine, wait, patience, same, holding, patient)
+            while True:
+                with self.repo.lock((), of=_LOCK):
+                    standing = list(self._scan())
+                    found = next((held for held in standing if _against(held, mine)), None)
+                    if found is None:
+                        return self._write(mine)
+                    # Before ours is noted: who closes a circle is told, and nobody else of it.
+                    if _in_circle(found, standing, {claim.held.step for claim in holding}):
+                        text = f"{_who(found)} waits for step {in_quotes(holding[0].held.step)}, which waits for it"
+                        raise RunError(text, "one after the other they can go on: --jobs 1")
+                    for claim in holding:
+                        claim.wait_for(mine.step)
+                child = found.child
+                if child is not None and child.word in os.environ.get(groups.VARIABLE, "").split():
+                    raise RunError(f"{_who(found)} is under way around this command, and waits for it")
+                if found.dead and found.path not in ended and child is not None:
+                    ended.add(found.path)
+                    groups.end(child, self.grace)
+                    continue
+                waited, limit = time.monotonic() - began, wait or 0.0
+                if (found.run, found.step) == (mine.run, mine.step) and not found.far:
+                    if found.dead or self._is_own(found):
+                        limit = waited + _LONGEST
+                    elif patient and wait is None and not _is_stopped(found):
+                        limit = patience
+                if waited >= limit:
+                    raise _refusal(mine, found)
+                if same is not None and (found.run, found.step) == (mine.run, mine.step):
+                    same(_process(found))
+                    same = None
+                time.sleep(min(_LONGEST, max(_SHORTEST, waited / 20), limit - waited))
         finally:
             if any(claim.held.wants is not None for claim in holding):
                 with self.repo.lock((), of=_LOCK):
@@ -181,49 +213,6 @@ class Claims:
                 os.ftruncate(fd, 0)
         finally:
             os.close(fd)
-
-    def _take(
-        self,
-        mine: Held,
-        wait: float | None,
-        patience: float,
-        same: Callable[[str], None] | None,
-        holding: Sequence[Claim],
-        patient: bool,
-    ) -> Claim:
-        began = time.monotonic()
-        ended: set[str] = set()
-        while True:
-            with self.repo.lock((), of=_LOCK):
-                standing = list(self._scan())
-                found = next((held for held in standing if _against(held, mine)), None)
-                if found is None:
-                    return self._write(mine)
-                # Before ours is noted: who closes a circle is told, and nobody else of it.
-                if _in_circle(found, standing, {claim.held.step for claim in holding}):
-                    text = f"{_who(found)} waits for step {in_quotes(holding[0].held.step)}, which waits for it"
-                    raise RunError(text, "one after the other they can go on: --jobs 1")
-                for claim in holding:
-                    claim.wait_for(mine.step)
-            child = found.child
-            if child is not None and child.word in os.environ.get(groups.VARIABLE, "").split():
-                raise RunError(f"{_who(found)} is under way around this command, and waits for it")
-            if found.dead and found.path not in ended and child is not None:
-                ended.add(found.path)
-                groups.end(child, self.grace)
-                continue
-            waited, limit = time.monotonic() - began, wait or 0.0
-            if (found.run, found.step) == (mine.run, mine.step) and not found.far:
-                if found.dead or self._is_own(found):
-                    limit = waited + _LONGEST
-                elif patient and wait is None and not _is_stopped(found):
-                    limit = patience
-            if waited >= limit:
-                raise _refusal(mine, found)
-            if same is not None and (found.run, found.step) == (mine.run, mine.step):
-                same(_process(found))
-                same = None
-            time.sleep(min(_LONGEST, max(_SHORTEST, waited / 20), limit - waited))
 
     def others(self) -> tuple[Held, ...]:
         """The claims in this repository that other processes hold, of whatever work tree, or that what they left running

@@ -303,9 +303,8 @@ def _rows(listed: Any, data: bytes, at: int) -> tuple[Row, ...]:
         raise ValueError
     rows = []
     for path, task, index, channel, kind, size in listed:
-        if {type(path), type(task), type(channel), type(kind)} != {str} or type(index) is not int or type(size) is not int:
-            raise ValueError
-        if size < 0:
+        texts = {type(path), type(task), type(channel), type(kind)} == {str}
+        if not texts or type(index) is not int or type(size) is not int or size < 0:
             raise ValueError
         rows.append((path, task, index, channel, kind, data[at : at + size]))
         at += size
@@ -386,11 +385,12 @@ def decode(payload: bytes) -> Put | PutWrites:
 def _put(head: Any, payload: bytes, at: int) -> Put:
     """The checkpoint in a record. Raises ValueError or TypeError when it is malformed."""
     thread, namespace, id, parent, names, rest, width, sizes = head
-    if type(names) is not list or type(rest) is not list:
-        raise ValueError
-    if set(map(type, (thread, namespace, id, *names, *rest))) != {str} or not (parent is None or type(parent) is str):
-        raise ValueError
-    if set(map(type, sizes)) != {int} or min(sizes) < 0 or len(sizes) < 2:
+    if (
+        (type(names) is not list or type(rest) is not list)
+        or set(map(type, (thread, namespace, id, *names, *rest))) != {str}
+        or not (parent is None or type(parent) is str)
+        or (set(map(type, sizes)) != {int} or min(sizes) < 0 or len(sizes) < 2)
+    ):
         raise ValueError
     if at > _SHORT:
         _check(thread, namespace, (id, *names))
