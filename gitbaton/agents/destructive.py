@@ -84,8 +84,7 @@ def _line(text: str, own: Sequence[tuple[str, ...]], places: list[Place], depth:
         if words[0] in ("cd", "pushd", "chdir", "popd"):
             places = _moved(places, words, part)
             continue
-        for found in _command(words, own, places, depth):
-            yield replace(found, text=found.text or part.text)
+        yield from (replace(found, text=found.text or part.text) for found in _command(words, own, places, depth))
 
 
 def _moved(places: list[Place], words: Sequence[str], part: Segment) -> list[Place]:

@@ -70,9 +70,8 @@ def edited_in(fields: Mapping[str, object], editors: Container[object]) -> tuple
         found = given
     texts = found if isinstance(found, dict) else {"patch": found}
     named = [texts.get(name) for name in _FILES]
-    for text in texts.values():
-        if isinstance(text, str) and text.lstrip().startswith("*** Begin Patch"):
-            named += [path.strip() for path in re.findall(PATCHED, text)]
+    patches = (text for text in texts.values() if isinstance(text, str) and text.lstrip().startswith("*** Begin Patch"))
+    named += [path.strip() for patch in patches for path in re.findall(PATCHED, patch)]
     return tuple(dict.fromkeys(path for path in named if isinstance(path, str) and absolute(f"/{path}")))
 
 

@@ -140,8 +140,7 @@ def scripts(text: str) -> Iterator[str]:
         around = f"{text[text.rfind(chr(10), 0, match.start()) + 1 : match.start()]} {match[3]}"
         if re.search(_FED, around):
             yield match[0].partition("\n")[2]
-    for match in re.finditer(_FUNCTION, re.sub(_HERE, r"\3", text)):
-        yield match[1]
+    yield from (match[1] for match in re.finditer(_FUNCTION, re.sub(_HERE, r"\3", text)))
 
 
 def _hide(text: str) -> tuple[str, list[tuple[str, str]]]:

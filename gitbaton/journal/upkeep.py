@@ -76,13 +76,12 @@ def _parts(logged: Logged) -> list[str]:
         oid, there = named.get(name), logged.parts.get(name)
         if there != oid:
             said.append(f"it says that its {in_quotes(name)} is {oid or 'nothing'}, and {there or 'nothing'} lies there")
-    for name, images in (
-        ("undeclared", [u.before for u in record.undeclared]),
-        ("undeclared-after", [u.after for u in record.undeclared]),
-    ):
-        if any(images) and name not in logged.parts:
-            said.append(f"it names files that were changed outside the write set, and has no {in_quotes(name)}")
-    return said
+    images = {
+        "undeclared": any(u.before for u in record.undeclared),
+        "undeclared-after": any(u.after for u in record.undeclared),
+    }
+    lost = [name for name, due in images.items() if due and name not in logged.parts]
+    return said + [f"it names files that were changed outside the write set, and has no {in_quotes(name)}" for name in lost]
 
 
 def _order(record: Record, before: StepState) -> list[str]:

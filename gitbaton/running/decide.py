@@ -247,9 +247,8 @@ def key_differences(
 ) -> Iterator[Cause]:
     """Everything of a key in which a record differs from now, the most telling first; ``tree`` as for ``why``."""
     words = (("argv", record.argv, step.argv), ("cwd", (record.cwd or "",), (step.cwd,)))
-    for kind, old, new in words:
-        if old != new and not (kind == "argv" and record.redacted):
-            yield Cause(kind=kind, old=" ".join(old), new=" ".join(new))
+    apart = (row for row in words if row[1] != row[2] and not (row[0] == "argv" and record.redacted))
+    yield from (Cause(kind=kind, old=" ".join(old), new=" ".join(new)) for kind, old, new in apart)
     yield from _inputs(record.reads.tree if record.reads else None, now, tree)
     for kind, was, is_ in (("dep", dict(record.deps), dict(now.deps)), ("env", dict(record.env), dict(now.env))):
         for name in sorted(was.keys() | is_.keys()):

@@ -135,7 +135,8 @@ def _one(ahead: Ahead, step: Step, force: Cause | None) -> Forecast:
     if verdict.what != "run":
         return Forecast(step=step, would=cast("Would", verdict.what), key=now.key, now=now)
     cause = _cause(ahead, step, now, verdict)
-    perhaps = ahead.may_stay(step, now) if above and (force is None or force.kind != "named") else ()
+    loose = bool(above) and (force is None or force.kind != "named")  # what it did before may be of what its inputs become
+    perhaps = loose and any(e.state == "live" and ahead.may_be(step, now, e.logged.record) for e in state.effects)
     effects = state.standing if perhaps else verdict.undo
     undo = ahead.undone(step.name, effects, sure=not perhaps)
     return Forecast(step=step, would="run", key=now.key, cause=cause, on=above if perhaps else (), undo=undo, now=now)
@@ -178,14 +179,9 @@ class Ahead:
         state = self.state.step(step.name)
         ends = (logged.record for logged in state.ends)
         known = (record for record in ends if record.key is not None and hit(step, state, record.key) is not None)
-        return any(self._may_be(step, now, record) for record in known)
+        return any(self.may_be(step, now, record) for record in known)
 
-    def may_stay(self, step: Step, now: Present) -> tuple[EffectState, ...]:
-        """The effects of a step that are of what its inputs may become."""
-        effects = self.state.step(step.name).effects
-        return tuple(e for e in effects if e.state == "live" and self._may_be(step, now, e.logged.record))
-
-    def _may_be(self, step: Step, now: Present, record: Record) -> bool:
+    def may_be(self, step: Step, now: Present, record: Record) -> bool:
         """Whether a record differs from now only in what moving steps make."""
         loose = globs.matcher([glob for name in self.moving for glob in self._named[name].writes])
 

@@ -545,10 +545,11 @@ class LateWrites:
 
         for id, batches in more.items():
             weak, strong = _joined((*self.of(id), *batches) if id in folders else batches)
-            rows = []
-            for kind, part in (("w", weak), ("x", strong)):
-                for task in sorted({row[1] for row in part}):
-                    rows.append(file_entry(kind, task) + made("blob", rows_blob(row for row in part if row[1] == task)))
+            rows = [
+                file_entry(kind, task) + made("blob", rows_blob(row for row in part if row[1] == task))
+                for kind, part in (("w", weak), ("x", strong))
+                for task in sorted({row[1] for row in part})
+            ]
             if rows:
                 folders[id] = made("tree", b"".join(sorted(rows)))
         if folders == before:

@@ -211,8 +211,7 @@ class Table:
 
     def put(self, number: int, line: ThreadLine, entry: ThreadCheckpoint, blobs: Mapping[Id, bytes]) -> None:
         """Take in a checkpoint."""
-        for oid, data in blobs.items():
-            self.blobs[oid] = (number, data)
+        self.blobs.update((oid, (number, data)) for oid, data in blobs.items())
         id, held = entry.id, line.held
         self._dirty[line] = None
         new = id not in held.puts

@@ -591,9 +591,8 @@ def _action(deed: Deed, root: str) -> Action:
 
 def _checks(facts: Facts, told: Iterable[Ran], root: str) -> tuple[Ran, ...]:
     """The newest run of each of the last test, build and lint commands."""
-    found = {ran.command: ran for ran in told}
-    for check in map(_ran, facts.checks):
-        found[_here(check.command, root)] = replace(check, command=_here(check.command, root))
+    newer = (replace(check, command=_here(check.command, root)) for check in map(_ran, facts.checks))
+    found = {ran.command: ran for ran in (*told, *newer)}
     return tuple(sorted(found.values(), key=lambda ran: ran.ended)[-folding.CHECKS :])
 
 
