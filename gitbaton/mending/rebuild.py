@@ -117,9 +117,8 @@ class ChainMender:
 
     def whole(self, value: Oid | None) -> bool:
         """Whether a commit is none of the user's, and all that it leads to can be read."""
-        if self.survey.commit(value) is None or value is None or value in self.survey.theirs:
-            return False
-        return not self.survey.astray(value)
+        survey = self.survey
+        return value is not None and survey.commit(value) is not None and not (value in survey.theirs or survey.astray(value))
 
     def _rows(self, value: Oid | None, tip: Oid | None, fits: Fits) -> list[Row]:
         """Return the checkpoints of a chain, newest first; where some are lost, a text that says what."""

@@ -309,9 +309,12 @@ def _unshown(store: Store, tip: Stored, shown: Oid | None) -> list[Stored]:
 def _missing_note(store: Store, batch: _Objects, stored: Stored) -> list[list[RefChange]]:
     """Return the note of a checkpoint that has none yet; it keeps the chain commit's author. Raises RecordError."""
     head = stored.checkpoint.head
-    if stored.checkpoint.kind != "manual" or head is None or store.tree_of(head) is None:
-        return []
-    if stored.id in store.noted(head, store.notes_tree()[1]):
+    if (
+        stored.checkpoint.kind != "manual"
+        or head is None
+        or store.tree_of(head) is None
+        or stored.id in store.noted(head, store.notes_tree()[1])
+    ):
         return []
     found = store.commit(stored.commit)
     author = found.author.rsplit(b" ", 2)[0] if found is not None else NOBODY
