@@ -120,8 +120,9 @@ def _say_public(remote: Remote, public: Exposure) -> None:
     ]
     terminal.tell("  " + ", ".join(parts))
     if public.secret_files:
-        named = some(len(public.secret_files), first_few(public.secret_files))
-        terminal.tell(f"  by their names these files hold secrets: {named}")
+        terminal.tell(
+            f"  by their names these files hold secrets: {some(len(public.secret_files), first_few(public.secret_files))}"
+        )
     for text in public.kept:
         terminal.tell(f"  {text}")
     if public.observed:

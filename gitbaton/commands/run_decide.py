@@ -1,17 +1,16 @@
 """``git baton run approve``, ``settle`` and ``compensate``."""
 
-from typing import Annotated, Optional
+from typing import TYPE_CHECKING, Annotated, Optional
 
 from gitbaton import terminal
 from gitbaton.cli.common import print_json
 from gitbaton.cli.options import Argument, Invocation, Option
 from gitbaton.codec import in_quotes, plain
-from gitbaton.commands.stepping import decided, finish, known, plan_of, step_named, waiting
 from gitbaton.errors import UsageError
-from gitbaton.journal.values import Plan
-from gitbaton.running.context import Context
-from gitbaton.running.effects import approve, compensate, compensation, settle, to_compensate
-from gitbaton.running.plans import step_of
+
+if TYPE_CHECKING:
+    from gitbaton.journal.values import Plan
+    from gitbaton.running.context import Context
 
 
 def approve_step(
@@ -31,6 +30,9 @@ def approve_step(
     Examples:
         git baton run approve review --run nightly
     """
+    from gitbaton.commands.stepping import decided, finish, plan_of, step_named
+    from gitbaton.running.effects import approve
+
     with decided(ctx, run, json=json, foreign=foreign) as (at, context):
         plan = plan_of(context)
         return finish(at, approve(context, step_named(context, plan, step), reject, plan))
@@ -54,6 +56,9 @@ def settle_step(
     """
     if done == undone:
         raise UsageError("--done and --undone exclude each other" if done else "neither --done nor --undone is given")
+    from gitbaton.commands.stepping import decided, finish, plan_of, step_named, waiting
+    from gitbaton.running.effects import settle
+
     with decided(ctx, run, json=json, wait=waiting(wait)) as (at, context):
         return finish(at, settle(context, step_named(context, plan_of(context), step), done).code)
 
@@ -79,16 +84,20 @@ def compensate_steps(
     """
     if not steps and run is None:
         raise UsageError("no step is named", "'git baton run compensate --run RUN' undoes all effects of a run")
+    from gitbaton.commands.stepping import decided, finish, known, plan_of, waiting
+    from gitbaton.running.effects import compensate
+
     with decided(ctx, run, json=json and not dry_run, foreign=foreign, wait=waiting(wait)) as (at, context):
         known(context, steps or [])
         names, plan = steps or list(context.state().steps), plan_of(context)
-        if dry_run:
-            return _foretell(context, names, plan, json=json)
-        return finish(at, compensate(context, names, plan))
+        return _foretell(context, names, plan, json=json) if dry_run else finish(at, compensate(context, names, plan))
 
 
-def _foretell(context: Context, names: list[str], plan: Optional[Plan], *, json: bool) -> int:
+def _foretell(context: "Context", names: list[str], plan: "Optional[Plan]", *, json: bool) -> int:
     """Print what would be undone, in its order; exit 1 for nothing. Raises RunError 76 for an unknown outcome."""
+    from gitbaton.running.effects import compensation, to_compensate
+    from gitbaton.running.plans import step_of
+
     found = []
     for name, effect in to_compensate(context, names, plan):
         line = compensation((plan.step(name) if plan is not None else None) or step_of(effect.logged.record), effect)
