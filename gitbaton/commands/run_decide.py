@@ -3,7 +3,6 @@
 from typing import TYPE_CHECKING, Annotated, Optional
 
 from gitbaton import terminal
-from gitbaton.cli.common import print_json
 from gitbaton.cli.options import Argument, Invocation, Option
 from gitbaton.codec import in_quotes, plain
 from gitbaton.errors import UsageError
@@ -95,6 +94,7 @@ def compensate_steps(
 
 def _foretell(context: "Context", names: list[str], plan: "Optional[Plan]", *, json: bool) -> int:
     """Print what would be undone, in its order; exit 1 for nothing. Raises RunError 76 for an unknown outcome."""
+    from gitbaton.cli.common import print_json
     from gitbaton.running.effects import compensation, to_compensate
     from gitbaton.running.plans import step_of
 
