@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from contextlib import AbstractContextManager, suppress
 
 from gitbaton.baton import Baton
@@ -12,7 +12,7 @@ from gitbaton.errors import BatonError, CollectedError, GitError, PathError, Rec
 from gitbaton.git.gone import unreadable
 from gitbaton.git.objects import Algorithm, NewObject, TreeEntry, new_object, parse_tree, tree_data, tree_objects
 from gitbaton.git.publish import flush
-from gitbaton.model import STEPPING, Checkpoint, Here, Oid, Op, Restore, Stored
+from gitbaton.model import STEPPING, Checkpoint, Here, Op, Restore, Stored
 from gitbaton.restore.bytes import AFTER_HELD, AFTER_LINKS, AFTER_RAW, APART, HIDDEN, ONLY, TOUCHED
 from gitbaton.restore.checkpointgoal import planned
 from gitbaton.restore.goal import FREE
@@ -25,6 +25,7 @@ from gitbaton.restore.recover import (
     recover,
     remove_intent,
     roll_back,
+    seen,
     told,
     write_intent,
 )
@@ -39,7 +40,7 @@ from gitbaton.worktree.heldbytes import HeldOid
 from gitbaton.worktree.locks import MARK
 from gitbaton.worktree.modes import AFTER_MODES
 from gitbaton.worktree.rawbytes import remember_attributes
-from gitbaton.worktree.staged import IndexLock, Restaging, refuse_changed, signature
+from gitbaton.worktree.staged import IndexLock, Restaging, refuse_changed
 
 _MOVED = 3
 _UNWRITABLE = 20
@@ -161,7 +162,16 @@ class _Restoring:
         draft = self._draft()
         previous = self.baton.store.objects.info(self.ref)
         reached("intent")
-        intent = self._intent(previous.oid if previous else None)
+        intent = Intent(
+            op=self.plan.op,
+            target=self.plan.target.commit,
+            previous=previous.oid if previous else None,
+            safety=None,
+            index=bool(self.restaging),
+            seen=seen(self.scene.index),
+            mark=self.lock.mark,
+            root=self.scene.root,
+        )
         write_intent(self.repo, intent)
         try:
             self._keep(draft)
@@ -173,21 +183,6 @@ class _Restoring:
             self._forget(intent)
             raise
         return intent
-
-    def _intent(self, previous: Oid | None) -> Intent:
-        index = bool(self.restaging)
-        seen = tuple(str(part) for part in signature(self.scene.index))
-        target = self.plan.target.commit
-        return Intent(
-            op=self.plan.op,
-            target=target,
-            previous=previous,
-            safety=None,
-            index=index,
-            seen=seen,
-            mark=self.lock.mark,
-            root=self.scene.root,
-        )
 
     def _keep(self, draft: SnapshotDraft) -> None:
         """Take git's lock of the index where it is needed, and record the state before."""
@@ -282,47 +277,37 @@ class _Restoring:
 
     def _beside(self) -> list[TreeEntry | NewObject]:
         """Return the tree to come, the bytes to be written over its checkout, and the paths of which only bytes change."""
-        plan = self.plan
+        plan, algorithm = self.plan, self.repo.layout.algorithm
         found: list[TreeEntry | NewObject] = [TreeEntry(mode=b"40000", name=AFTER, oid=plan.tree)]
         kept = [(p, e.mode, oid) for p, oid in plan.raw.items() if oid and (e := plan.wanted[p]) is not None]
-        for name, held in ((AFTER_RAW, False), (AFTER_HELD, True)):
-            if rows := [row for row in kept if isinstance(row[2], HeldOid) == held]:
-                trees = tree_objects(self.repo.layout.algorithm, rows)
-                found += [*trees, TreeEntry(mode=b"40000", name=name, oid=trees[-1].oid)]
+        rooms = ((AFTER_RAW, False), (AFTER_HELD, True))
+        rows = {name: [row for row in kept if isinstance(row[2], HeldOid) == held] for name, held in rooms}
+        folders = {name: tree_objects(algorithm, those) for name, those in rows.items() if those}
         if plan.conversion is not None:
-            trees = plan.conversion.tree()
-            found += [*trees, TreeEntry(mode=b"40000", name=AFTER_ATTRIBUTES, oid=trees[-1].oid)]
-        scope = plan.scope
-        if plan.composed:
-            found += self._index()
+            folders[AFTER_ATTRIBUTES] = plan.conversion.tree()
+        for name, trees in folders.items():
+            found += [*trees, TreeEntry(mode=b"40000", name=name, oid=trees[-1].oid)]
         lists: dict[bytes, Collection[str]] = {
             TOUCHED: plan.same,
-            APART: scope.apart,
+            APART: plan.scope.apart,
             HIDDEN: self.scene.hidden,
             AFTER_LINKS: plan.links,
+            LEFT: [step.path for step in plan.steps if step.action in ("conflict", "refuse")],
         }
-        lists[LEFT] = [step.path for step in plan.steps if step.action in ("conflict", "refuse")]
-        lists[ONLY] = () if scope.only is None else scope.only
-        ends = {d.path: d.then.mode if d.then is not None else None for d in self.scene.changing}
-        seen = {path: mark[4] if mark is not None else 0 for path, mark in self.scene.marks.items()}
-        modes = plan.permits.changes(self.scene.root, {path: (seen.get(path, 0), then) for path, then in ends.items()})
-        if modes:
-            blob = new_object(self.repo.layout.algorithm, "blob", modes)
-            found += [blob, TreeEntry(mode=b"100644", name=AFTER_MODES, oid=blob.oid)]
-        for name, paths in lists.items():
-            if paths or (name == ONLY and scope.only is not None):
-                data = b"".join(sorted(os.fsencode(path) + b"\0" for path in paths))
-                blob = new_object(self.repo.layout.algorithm, "blob", data)
-                found += [blob, TreeEntry(mode=b"100644", name=name, oid=blob.oid)]
+        files = {name: _listed(map(os.fsencode, paths)) for name, paths in lists.items() if paths}
+        if plan.scope.only is not None:  # none at all is another thing than all
+            files[ONLY] = _listed(map(os.fsencode, plan.scope.only))
+        if plan.composed:  # no checkpoint holds the index to come
+            found.append(TreeEntry(mode=b"40000", name=INDEX_AFTER, oid=plan.staged.tree))
+            files[INDEX_FLAGS] = _listed(f"{b}\t".encode() + os.fsencode(path) for path, b in plan.staged.flags.items())
+        was = {path: mark[4] if mark is not None else 0 for path, mark in self.scene.marks.items()}
+        ends = {d.path: (was.get(d.path, 0), d.then.mode if d.then is not None else None) for d in self.scene.changing}
+        if modes := plan.permits.changes(self.scene.root, ends):
+            files[AFTER_MODES] = modes
+        for name, data in files.items():
+            blob = new_object(algorithm, "blob", data)
+            found += [blob, TreeEntry(mode=b"100644", name=name, oid=blob.oid)]
         return found
-
-    def _index(self) -> list[TreeEntry | NewObject]:
-        """Return the index to come, where no checkpoint holds it."""
-        staged = self.plan.staged
-        flags = b"".join(sorted(f"{bits}\t".encode() + os.fsencode(path) + b"\0" for path, bits in staged.flags.items()))
-        blob = new_object(self.repo.layout.algorithm, "blob", flags)
-        tree = TreeEntry(mode=b"40000", name=INDEX_AFTER, oid=staged.tree)
-        return [blob, tree, TreeEntry(mode=b"100644", name=INDEX_FLAGS, oid=blob.oid)]
 
     def _change(self) -> list[str]:
         """Write the files and the index; return what should be said about them."""
@@ -375,12 +360,17 @@ class _Restoring:
         raise GitError(said, *late, *told(left), f"the state before is in safety checkpoint '{short}'")
 
 
+def _listed(rows: Iterable[bytes]) -> bytes:
+    """Return the rows of a list in a checkpoint, sorted, each with its NUL."""
+    return b"".join(sorted(row + b"\0" for row in rows))
+
+
 def _with_after(
     stages: tuple[NewObject, ...], more: list[TreeEntry | NewObject], algorithm: Algorithm
 ) -> tuple[NewObject, ...]:
     """Return the objects beside an index commit, with what says where the restore leads."""
-    names = {e.name for e in more if isinstance(e, TreeEntry)}
-    entries = [e for e in parse_tree(stages[-1].data, algorithm) if e.name not in names] if stages else []
-    entries += [e for e in more if isinstance(e, TreeEntry)]
+    new = {e.name: e for e in more if isinstance(e, TreeEntry)}
+    old = parse_tree(stages[-1].data, algorithm) if stages else []
+    entries = {e.name: e for e in old} | new
     blobs = [e for e in more if isinstance(e, NewObject)]
-    return (*stages[:-1], *blobs, new_object(algorithm, "tree", tree_data(entries)))
+    return (*stages[:-1], *blobs, new_object(algorithm, "tree", tree_data(entries.values())))

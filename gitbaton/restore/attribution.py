@@ -42,21 +42,13 @@ from gitbaton.values import TYPE_CHECKING, value
 
 if TYPE_CHECKING:
     from gitbaton.store.turns import Span
+    from gitbaton.worktree.checkout import GitEntry
 
 _AHEAD = 50  # how much further each round of reading looks
 _LONGEST = 60  # characters of a prompt that are told
 
 _Held = tuple[ChainHistory, PlacedCheckpoint]
 _Look = Generator[int, None, PlacedCheckpoint | None]
-
-
-@value
-class PresentPath:
-    """One path as it is now: a blob's id and its mode ("100644", "100755", "120000"), or None and "" when it is absent."""
-
-    path: str
-    oid: Oid | None
-    mode: str
 
 
 @value
@@ -71,18 +63,19 @@ class Owner:
 
 
 def others(
-    store: Store, then: Stored, head: Oid | None, worktree: WorktreeId, present: Sequence[PresentPath]
+    store: Store, then: Stored, head: Oid | None, worktree: WorktreeId, present: Mapping[str, GitEntry | None]
 ) -> dict[str, Owner]:
     """Return the owners of present content that is not ours, by path.
 
-    ``present`` are paths that differ from the checkpoint ``then`` now; ``head`` is HEAD's commit now. Among the checkpoints of
-    this work tree, and those of the track from anywhere, the earliest that holds a content is its origin: another track's;
-    ours where its own head does not hold it; else that of the commit on HEAD's first-parent line since ``then`` which brought
-    it, unless it was made in this work tree, on the branch of ``then``: the agent's own, most often. What none of them holds is
-    ours, unless another track's checkpoint changed the path last. For a path that is absent, and for one that is as the commit
-    has it that ``then`` stands on, only checkpoints after ``then`` count. Reads only.
+    ``present`` are paths that differ from the checkpoint ``then`` now, with what is there; ``head`` is HEAD's commit now.
+    Among the checkpoints of this work tree, and those of the track from anywhere, the earliest that holds a content is its
+    origin: another track's; ours where its own head does not hold it; else that of the commit on HEAD's first-parent line
+    since ``then`` which brought it, unless it was made in this work tree, on the branch of ``then``: the agent's own, most
+    often. What none of them holds is ours, unless another track's checkpoint changed the path last. For a path that is
+    absent, and for one that is as the commit has it that ``then`` stands on, only checkpoints after ``then`` count. Reads
+    only.
     """
-    wanted = {p.path: f"{p.mode} {p.oid}" if p.oid else "" for p in present}
+    wanted = {path: f"{entry.mode} {entry.oid}" if entry else "" for path, entry in present.items()}
     chains = store.chains()[0] if wanted else {}
     commits = _commits(store, then.checkpoint.head, head) if wanted else []
     alone = chains.keys() <= {then.checkpoint.track}
@@ -95,7 +88,9 @@ def others(
         wanted = {path: wanted[path] for path in brought}
     if not wanted:
         return {}
-    refs = _refs(store, chains)
+    refs: dict[str | None, Oid] = dict(chains.items())
+    state = store.objects.info(safety_ref(store.repo.layout.git_dir, store.repo.layout.common_dir))
+    refs |= {None: state.oid} if state is not None and state.kind == "commit" else {}
     newest = newest_lines(store, refs, then.commit) if alone else None
     lines = newest if newest is not None else read_lines(store, refs)
     steps = [step for line in lines for step in line.steps(base)]
@@ -103,16 +98,8 @@ def others(
     contents = {path: content for path, content in known.get(first, {}).items() if path in wanted}
     for line in lines:
         line.follow(base, contents, known)
-    search = _OwnerSearch(store, then, worktree, wanted, contents, lines)
     brought = brought if alone else _brought(store, then, commits, known, wanted)
-    return _Verdict(search, {path: Owner(path=path, track=None, where=oid) for path, oid in brought.items()}).owners()
-
-
-def _refs(store: Store, chains: Mapping[str, Oid]) -> dict[str | None, Oid]:
-    """Return the tips of all chains, and of that of the states before each restore here."""
-    found: dict[str | None, Oid] = dict(chains.items())
-    state = store.objects.info(safety_ref(store.repo.layout.git_dir, store.repo.layout.common_dir))
-    return found | ({None: state.oid} if state is not None and state.kind == "commit" else {})
+    return _OwnerSearch(store, then, worktree, wanted, contents, lines, brought).owners()
 
 
 def _commits(store: Store, since: Oid | None, head: Oid | None) -> list[tuple[Oid, Step]]:
@@ -164,48 +151,22 @@ def _of_nobody(c: Checkpoint) -> bool:
     return c.kind == "auto" and (c.step == BEFORE_PROMPT or (c.turn is None and c.step.startswith(ENDED)))
 
 
-class _Verdict:
-    """The owner of each path; ``brought`` says which commit brought a content since."""
-
-    def __init__(self, search: _OwnerSearch, brought: Mapping[str, Owner]) -> None:
-        self.search, self.brought = search, brought
-        self.held = search.holders()
-        self.first = {path: min((seen for _, seen in held), key=search.rank) for path, held in self.held.items()}
-        search.compare_with_heads(seen for seen in self.first.values() if seen.track == search.track)
-
-    def owners(self) -> dict[str, Owner]:
-        found = ((path, self._owner(path)) for path in self.search.wanted)
-        return {path: owner for path, owner in found if owner is not None}
-
-    def _owner(self, path: str) -> Owner | None:
-        ours, first = self.search.track, self.first.get(path)
-        if first is None and path in self.brought:
-            return self.brought[path]
-        if first is not None and first.track == ours and path not in self.search.apart_from_head(first):
-            return self.brought.get(path)  # it merely holds what was there
-        doubtful = self._doubtful(path, first) if first is not None else None
-        whose = self.search.changer(path) if first is None else doubtful or first
-        if whose is None or whose.track == ours:
-            return None
-        certain = doubtful is None and not _of_nobody(whose.stored.checkpoint)
-        return Owner(path=path, track=whose.track, where=whose.stored.id, certain=certain)
-
-    def _doubtful(self, path: str, first: PlacedCheckpoint) -> PlacedCheckpoint | None:
-        """Return a checkpoint of another track that holds a content of ours as well, and before which one was pruned that may
-        have had it before us."""
-        other = [held for held in self.held[path] if held[0].track is not None and held[1].track != first.track]
-        found = [seen for line, seen in other if self.search.gap_before(line, seen, first.created)]
-        return min(found, key=self.search.rank, default=None) if first.track == self.search.track else None
-
-
 class _OwnerSearch:
     """Lines of one repository, asked for one work tree. ``then`` is the checkpoint to come back, ``base`` what its ``head`` has
-    at the wanted paths."""
+    at the wanted paths, ``brought`` says which commit brought a content since."""
 
     def __init__(
-        self, store: Store, then: Stored, worktree: WorktreeId, wanted: Contents, base: Contents, lines: Sequence[ChainHistory]
+        self,
+        store: Store,
+        then: Stored,
+        worktree: WorktreeId,
+        wanted: Contents,
+        base: Contents,
+        lines: Sequence[ChainHistory],
+        brought: Mapping[str, Oid],
     ) -> None:
-        self.store, self.then, self.worktree, self.wanted, self.base, self.lines = store, then, worktree, wanted, base, lines
+        self.store, self.worktree, self.wanted, self.base, self.lines = store, worktree, wanted, base, lines
+        self.brought = {path: Owner(path=path, track=None, where=oid) for path, oid in brought.items()}
         self.track, self.created = then.checkpoint.track, then.checkpoint.created
         self._tracks = sorted((n for n in lines if n.track is not None and n.links), key=lambda n: -n.links[-1].seconds)
         self._states = [n for n in lines if n.track is None]
@@ -219,6 +180,36 @@ class _OwnerSearch:
     def rank(self, seen: PlacedCheckpoint) -> tuple[datetime, bool, Oid, str]:
         """Return the sort key of two candidates for an owner: the earlier one, ours at a tie."""
         return seen.created, seen.track != self.track, seen.stored.id, seen.track
+
+    # The owner of each path.
+
+    def owners(self) -> dict[str, Owner]:
+        """Return the owners of the paths with present content that is not ours."""
+        holders = self.holders()
+        first = {path: min((seen for _, seen in held), key=self.rank) for path, held in holders.items()}
+        self.compare_with_heads(seen for seen in first.values() if seen.track == self.track)
+        found = ((path, self._owner(path, first.get(path), holders.get(path, ()))) for path in self.wanted)
+        return {path: owner for path, owner in found if owner is not None}
+
+    def _owner(self, path: str, first: PlacedCheckpoint | None, held: Sequence[_Held]) -> Owner | None:
+        """Return the owner of a path of which lines ``held`` the content, the ``first`` of them before the others."""
+        if first is None and path in self.brought:
+            return self.brought[path]
+        if first is not None and first.track == self.track and path not in self.apart_from_head(first):
+            return self.brought.get(path)  # it merely holds what was there
+        doubtful = self._doubtful(first, held) if first is not None and first.track == self.track else None
+        whose = self.changer(path) if first is None else doubtful or first
+        if whose is None or whose.track == self.track:
+            return None
+        certain = doubtful is None and not _of_nobody(whose.stored.checkpoint)
+        return Owner(path=path, track=whose.track, where=whose.stored.id, certain=certain)
+
+    def _doubtful(self, first: PlacedCheckpoint, held: Sequence[_Held]) -> PlacedCheckpoint | None:
+        """Return a checkpoint of another track that holds a content of ours as well, and before which one was pruned that may
+        have had it before us."""
+        other = [(line, seen) for line, seen in held if line.track is not None and seen.track != first.track]
+        found = [seen for line, seen in other if self.gap_before(line, seen, first.created)]
+        return min(found, key=self.rank, default=None)
 
     # Who held it first.
 
@@ -444,14 +435,6 @@ class Work:
     own: Collection[str]
 
 
-@value
-class _Moment:
-    """A state on the way from the checkpoint to now, and when it was there."""
-
-    at: float
-    tree: Oid
-
-
 def session_work(baton: Baton, then: Stored, now: Oid, paths: Collection[str]) -> Work:
     """Return what other sessions on a checkpoint's track wrote last since it, by the checkpoints of this work tree; ``now`` is
     the tree of the present state. Reads only.
@@ -463,19 +446,18 @@ def session_work(baton: Baton, then: Stored, now: Oid, paths: Collection[str]) -
     tip = _tip(baton, then.checkpoint.track)
     chain = takewhile(lambda s: s.checkpoint.created.timestamp() > start, store.newest(tip) if tip is not None else ())
     taken = [s for s in chain if s.checkpoint.files is not None and s.checkpoint.files.worktree.same(here)][::-1]
-    states = [_Moment(at=start, tree=then.tree)]
-    states += [_Moment(at=s.checkpoint.created.timestamp(), tree=s.tree) for s in taken]
+    stored = (then, *taken)  # the states on the way from the checkpoint to now
+    moments = [*(s.checkpoint.created.timestamp() for s in stored), inf]
     spans = _turns_since(baton, then, taken)
-    last = _last_changes(baton, [*states, _Moment(at=inf, tree=now)], paths)
+    last = _last_changes(baton, [*(s.tree for s in stored), now], paths)
     ours, theirs, own = _ours(then.checkpoint.agent, spans), dict[str, str](), list[str]()
     several = any(session_key(span.session) != ours for span in spans)
-    fresh = [path for path, places in last.items() if places[-1] == len(states)]
-    put_back = _put_back(baton, states[-1], fresh, now) if fresh and (several or taken) else set()
+    fresh = [path for path, places in last.items() if places[-1] == len(stored)]
+    put_back = _put_back(baton, moments[-2], fresh, now) if fresh and (several or taken) else set()
     for path, places in last.items():
         for place in reversed(places):
-            after = states[place].at if place < len(states) else inf
-            writers = [span for span in spans if _goes_on(span, states[place - 1].at, after)]
-            if place == len(states) and (path in put_back or not writers):
+            writers = [span for span in spans if _goes_on(span, moments[place - 1], moments[place])]
+            if place == len(stored) and (path in put_back or not writers):
                 if path in put_back:
                     break
                 own.append(path)
@@ -518,9 +500,9 @@ def _goes_on(span: Span, start: float, end: float) -> bool:
     return since(span) < end and until(span) > start
 
 
-def _last_changes(baton: Baton, states: Sequence[_Moment], paths: Collection[str]) -> dict[str, list[int]]:
-    """Return by path the places of the states that changed it, in order."""
-    steps = [(a.tree, b.tree) for a, b in pairwise(states)]
+def _last_changes(baton: Baton, trees: Sequence[Oid], paths: Collection[str]) -> dict[str, list[int]]:
+    """Return by path the places of the trees of states that changed it, in order."""
+    steps = list(pairwise(trees))
     found, changed = dict[str, list[int]](), changes(baton.store, steps, dict.fromkeys(paths, ""))
     for place, step in enumerate(steps, 1):
         for path in changed.get(step, {}):
@@ -528,11 +510,11 @@ def _last_changes(baton: Baton, states: Sequence[_Moment], paths: Collection[str
     return found
 
 
-def _put_back(baton: Baton, newest: _Moment, paths: Collection[str], now: Oid) -> set[str]:
+def _put_back(baton: Baton, newest: float, paths: Collection[str], now: Oid) -> set[str]:
     """Return the paths that are as a restore wrote them, after the newest checkpoint."""
     found = set[str]()
     for step in last_steps(baton.store, None):
-        if step.checkpoint.created.timestamp() <= newest.at:
+        if step.checkpoint.created.timestamp() <= newest:
             break
         after = in_beside(baton.store, step, AFTER)
         pairs = (step.tree, after), (after, now)

@@ -7,7 +7,7 @@ that git found unchanged was not examined; as long as it has not been written si
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from gitbaton.baton import Baton
@@ -50,24 +50,24 @@ class Bytes:
     def differences(self, apart_in_trees: Sequence[Difference]) -> list[Difference]:
         """Return the paths at which the trees agree and the bytes do not."""
         apart = {d.path for d in apart_in_trees}
-        turned = self._turned(apart) if self.conversion is not None else {}
-        self.converted = self._other(turned)
+        turned = dict[str, GitEntry]()
+        if self.conversion is not None:  # of which a checkout gave something else then than now
+            same = [file for file in entries(self.scene.repo.git, self.tree) if file[0] not in apart]
+            rows = self.conversion.turned(self.scene.index.git, same)
+            turned = {path: GitEntry(mode=mode, oid=oid) for path, mode, oid in rows}
+        # One that was not written since holds the bytes of then.
+        asked = {p: e for p, e in turned.items() if p in self.then or self._examined(p, moved=True)}
+        self.converted = {path: turned[path] for path in self._differing(asked)}
         found = [Difference(path=path, now=entry, then=entry) for path, entry in self.converted.items()]
         apart.update(turned)
         now = self.scene.keep_raw([path for path in self.then if path not in apart])
         for path in sorted({*self.then, *now} - apart, key=os.fsencode):
-            same = entry_at(self.scene.baton.store.objects, self.tree, path)
-            if same is None or not same.mode.startswith("100") or now.get(path) == self.then.get(path):
+            there = entry_at(self.scene.baton.store.objects, self.tree, path)
+            if there is None or not there.mode.startswith("100") or now.get(path) == self.then.get(path):
                 continue
             if path in self.then or self._examined(path):
-                found.append(Difference(path=path, now=same, then=same))
+                found.append(Difference(path=path, now=there, then=there))
         return sorted(found, key=lambda d: os.fsencode(d.path))
-
-    def _turned(self, apart: Collection[str]) -> dict[str, GitEntry]:
-        """Return the files at which the trees agree, and of which a checkout gave something else then than now."""
-        assert self.conversion is not None
-        same = [file for file in entries(self.scene.repo.git, self.tree) if file[0] not in apart]
-        return {path: GitEntry(mode=mode, oid=oid) for path, mode, oid in self.conversion.turned(self.scene.index.git, same)}
 
     def arrived(self, apart_in_trees: Sequence[Difference]) -> set[str]:
         """Return the paths at which the trees do not agree, and where the bytes and the mode of then are on disk: git takes
@@ -75,12 +75,6 @@ class Bytes:
         both = [d for d in apart_in_trees if d.now is not None and d.then is not None] if self.conversion is not None else []
         there = {d.path: d.then for d in both if d.then and d.now and d.now.mode == d.then.mode and d.then.mode[:3] == "100"}
         return there.keys() - self._differing(there)
-
-    def _other(self, turned: Mapping[str, GitEntry]) -> dict[str, GitEntry]:
-        """Return those of the turned files that hold other bytes than then; one that was not written since holds those of
-        then."""
-        asked = {p: e for p, e in turned.items() if p in self.then or self._examined(p, moved=True)}
-        return {path: turned[path] for path in self._differing(asked)}
 
     def _differing(self, files: Mapping[str, GitEntry]) -> set[str]:
         """Return the files that hold other bytes than those of then."""
@@ -160,16 +154,6 @@ def stepped(store: Store, safety: Stored) -> tuple[Oid, Oid, list[Difference]]:
     if "" in found.gone:
         raise RecordError(f"the files of a step are lost: {found.gone['']}", MENDS)
     return found.now, found.then, found.differences
-
-
-def after(store: Store, safety: Stored, apart: Sequence[Difference]) -> dict[str, GitEntry | None]:
-    """Return what each path that a step touched was to hold afterwards; ``apart``: the paths at which its two ends differ.
-    Raises RecordError."""
-    tree = in_beside(store, safety, AFTER)
-    found = {d.path: d.then for d in apart}
-    for path in paths_beside(store, safety, TOUCHED) or ():
-        found[path] = entry_at(store.objects, tree, path)
-    return found
 
 
 def after_raw(store: Store, safety: Stored) -> dict[str, Oid]:

@@ -8,27 +8,26 @@ from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
 
 from gitbaton.baton import Baton
-from gitbaton.codec import first_line, in_double_quotes, in_quotes, plain
+from gitbaton.codec import first_line, in_double_quotes, plain
 from gitbaton.errors import BatonError, UsageError
 from gitbaton.git.objects import lookup
 from gitbaton.git.questions import is_ancestor, made_here, now_called
 from gitbaton.model import IGNORED, INSIDE, KEPT, Oid, Stored, covered
 from gitbaton.render import first_few, some, title
 from gitbaton.restore.attribution import Work, session_work
-from gitbaton.restore.bytes import HIDDEN, LINKS, held_ignored
-from gitbaton.restore.goal import FREE, Goal, attributes_in, exact_in, files_of, permits_in, staged_in, tree_in
+from gitbaton.restore.bytes import held_ignored
+from gitbaton.restore.goal import FREE, Goal, files_of, no_match, tree_in
 from gitbaton.restore.plan import made
 from gitbaton.restore.scene import PresentState, looked
 from gitbaton.restore.values import COMMITTED, LONGEST, SHORT, Order, RestorePlan
-from gitbaton.store.chain import beside, paths_beside
 from gitbaton.store.pathhistory import changes, nothing, tree_of
 from gitbaton.worktree.checkout import Difference, differences, entry_at, readable_differences
 from gitbaton.worktree.modes import Permits, recorded
-from gitbaton.worktree.rawbytes import LocalAttributes
 from gitbaton.worktree.staged import Scope, listed_now
 from gitbaton.worktree.untracked import anything_in, ignored_by
 
 SUBJECT = 60  # of a commit
+_LOOKED = "the checkpoint or a capture of the work tree holds"
 
 
 @contextmanager
@@ -59,22 +58,14 @@ class CheckpointGoal(Goal):
         self.what = f"restore of {target.id[:SHORT]}: {first_line(title(target)[0])[:LONGEST]}"
         self.tree = self.rules = tree_in(scene, target)
         self.since, self.operation = target.checkpoint.created, self.files.operation
-        there = beside(self.store, target)
-        self.kept, lost = exact_in(scene, target)
+        lost = self.bring(lambda repo, side: Permits(repo, recorded(self.store.objects, side)))
         self.left = {**lost, **{s.path: s.reason for s in self.files.skipped if s.reason not in KEPT}}
-        self.staged = staged_in(scene, target)
-        self.hidden = paths_beside(self.store, target, HIDDEN) or ()
-        self.links = paths_beside(self.store, target, LINKS) or ()
-        self.permits = permits_in(scene, lambda: Permits(scene.repo, recorded(self.store.objects, there)))
-        self.entries = self._entries()
+        self.entries = Scope()
+        if order.index and self.asked:
+            only = self.asked.among({scene.tree, self.tree, scene.facts.tree, self.staged.tree})
+            listed = listed_now(scene.repo, self.asked.directory, self.asked.specs)
+            self.entries = Scope(only=frozenset(only | listed))
         self._worked = frozenset[str](), Work(theirs={}, own=())
-
-    def _entries(self) -> Scope:
-        if not self.order.index or not self.asked:
-            return Scope()
-        facts = self.scene.facts
-        only = self.asked.among({self.scene.tree, self.tree, facts.tree, self.staged.tree})
-        return Scope(only=frozenset(only | listed_now(self.scene.repo, self.asked.directory, self.asked.specs)))
 
     def skipped_since(self, differing: Collection[str]) -> list[Difference]:
         """Return the paths that git was told to skip after the checkpoint was taken, and that are not on disk."""
@@ -86,10 +77,6 @@ class CheckpointGoal(Goal):
             if there is not None:
                 found.append(Difference(path=path, now=None, then=there))
         return found
-
-    def local(self) -> LocalAttributes | None:
-        """Return what this machine had to say of conversions then."""
-        return attributes_in(self.scene, self.target)
 
     def scope(self, differing: Sequence[Difference], in_bytes: Sequence[Difference]) -> list[Difference]:
         """Return the differences at the PATHs. Raises UsageError for PATHs that name nothing: that is a mistake, and not a
@@ -104,7 +91,7 @@ class CheckpointGoal(Goal):
             scope += [d for d in in_bytes if d.path in inside]
         for spec in () if scope or self.gone() else self.asked.specs:
             if not self._matches(spec):
-                raise UsageError(_no_match(spec), *(self._gone() or ["ignored files are never touched"]))
+                raise UsageError(no_match(spec, _LOOKED), *(self._gone() or ["ignored files are never touched"]))
         return scope
 
     def _matches(self, spec: str) -> bool:
@@ -237,7 +224,7 @@ class CheckpointGoal(Goal):
         """Return warnings of what was left out of the checkpoint and is gone, and of PATHs that name nothing beside others
         that do."""
         several = self.asked.specs if len(self.asked.specs) > 1 else ()
-        return [*(_no_match(spec) for spec in several if not self._matches(spec)), *self._gone(), *self._inside()]
+        return [*(no_match(spec, _LOOKED) for spec in several if not self._matches(spec)), *self._gone(), *self._inside()]
 
     def _inside(self) -> list[str]:
         """Return warnings that what was changed inside other repositories stays, and does not come back."""
@@ -255,8 +242,3 @@ class CheckpointGoal(Goal):
         why = f"'git baton show {self.baton.short(self.target.id)}' says why"
         said = f"the checkpoint does not hold {some(len(gone), first_few(gone))}, and {they} no longer here; {why}"
         return [said] if gone else []
-
-
-def _no_match(spec: str) -> str:
-    option = "; options stand before '--'" if spec.startswith("-") else ""
-    return f"{in_quotes(spec)} matches no file that the checkpoint or a capture of the work tree holds{option}"

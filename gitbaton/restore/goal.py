@@ -10,12 +10,13 @@ from datetime import datetime
 from gitbaton.codec import in_quotes
 from gitbaton.errors import MENDS, BatonError, RecordError
 from gitbaton.git.objects import lookup
+from gitbaton.git.repo import Repo
 from gitbaton.model import KEPT, FileState, Oid, Op, Operation, Stored
-from gitbaton.restore.attribution import Owner, PresentPath, others
-from gitbaton.restore.bytes import kept_in
-from gitbaton.restore.scene import PresentState, inside
+from gitbaton.restore.attribution import Owner, others
+from gitbaton.restore.bytes import HIDDEN, LINKS, kept_in
+from gitbaton.restore.scene import PresentState
 from gitbaton.restore.values import NOBODY, Order, PathAction
-from gitbaton.store.chain import AFTER_ATTRIBUTES, beside
+from gitbaton.store.chain import AFTER_ATTRIBUTES, beside, paths_beside
 from gitbaton.worktree.checkout import Difference, GitEntry, matching
 from gitbaton.worktree.filetrees import LINK
 from gitbaton.worktree.gate import has_links
@@ -48,7 +49,8 @@ class Goal:
     redone afterwards. ``left``: paths of which it knows nothing, with the reason. ``always``: what stands at its paths goes.
     ``whole``: a checkpoint's whole state comes back. ``further``: what is to be said of paths that do not differ, or of how
     they change. ``converted``: paths at which only attributes make the bytes others; ``links``: symbolic
-    links where git made text files of them. ``composed``: ``staged`` is in no checkpoint. ``again``: the words of a command
+    links where git made text files of them. ``local``: what this machine had to say of conversions then; None where it is as
+    now, or not known. ``composed``: ``staged`` is in no checkpoint. ``again``: the words of a command
     line that mean the same.
     """
 
@@ -62,6 +64,7 @@ class Goal:
     operation: Operation | None = None
     hidden: Collection[str] = ()
     left: Mapping[str, str] = {}
+    local: LocalAttributes | None = None
     further: Mapping[str, PathAction] = {}
     converted: Collection[str] = ()
     links: Collection[str] = ()
@@ -77,13 +80,31 @@ class Goal:
         self.permits: Permits
         self.strangers: Collection[str] = ()
 
-    def local(self) -> LocalAttributes | None:
-        """Return what this machine had to say of conversions then; None where it is as now, or not known."""
-        return None
+    def bring(self, permits: Callable[[Repo, Oid | None], Permits]) -> dict[str, str]:
+        """Take over what the target keeps beside its tree, with the permissions that ``permits`` reads there. Where they are
+        lost, what comes back is its owner's alone; where the list of exact bytes is, return the paths that do not come back
+        without them, with the reason. Raises BatonError."""
+        scene, target, lost = self.scene, self.target, dict[str, str]()
+        side = beside(self.store, target)
+        self.local = attributes_in(scene, target)
+        try:
+            self.kept = kept_in(self.store, target)
+        except RecordError as error:
+            skipped = files_of(target).skipped
+            self.kept, lost = {}, {s.path: "what stands for its bytes cannot be read" for s in skipped if s.reason in KEPT}
+            scene.said.append(f"{error.message}; files come back as git checks them out")
+        self.staged = staged_in(scene, target)
+        self.hidden, self.links = (paths_beside(self.store, target, name) or () for name in (HIDDEN, LINKS))
+        try:
+            self.permits = permits(scene.repo, side)
+        except RecordError as error:
+            scene.said.append(f"{error.message}; what comes back is its owner's alone")
+            self.permits = Permits(scene.repo, Modes(rest=_PRIVATE))
+        return lost
 
     def conversion(self, differing: Sequence[Difference]) -> Conversion | None:
         """Return the conversion of a checkout of then; None where it is as now. Raises GitError."""
-        repo, local = self.scene.repo, self.local()
+        repo, local = self.scene.repo, self.local
         if not any(d.path.rpartition("/")[2] == NAME for d in differing) and (
             local is None or local.converts_as(local_attributes(repo))
         ):
@@ -93,7 +114,7 @@ class Goal:
     def is_link(self, path: str) -> bool:
         """Whether a symbolic link of a tree comes back as one, and not as a text file in its place: it was one, or git makes
         links here."""
-        local = self.local()
+        local = self.local
         return path in self.links or (local is not None and local.symlinks == "true") or has_links(self.scene.repo)
 
     def replaced_links(self, differing: Collection[str]) -> list[Difference]:
@@ -151,7 +172,7 @@ class Goal:
 
     def owners(self, moved: Sequence[Difference]) -> Mapping[str, str]:
         """Return the owners, in words, of the paths with present content that is not ours."""
-        present = [PresentPath(path=d.path, oid=d.now.oid if d.now else None, mode=d.now.mode if d.now else "") for d in moved]
+        present = {d.path: d.now for d in moved}
         found = others(self.store, self.target, self.scene.head.oid, self.scene.repo.worktree_id(), present)
         return {path: self._told(owner) for path, owner in found.items()}
 
@@ -183,7 +204,10 @@ class AskedPaths:
 
     def __init__(self, scene: PresentState, order: Order) -> None:
         self.scene, self.specs, self.over = scene, order.paths, order.over
-        self.directory = inside(scene.root, order.directory)
+        self.directory = scene.root  # or the user's, where that is in the work tree
+        if order.directory is not None:
+            place, top = os.path.realpath(order.directory), os.path.realpath(scene.root)
+            self.directory = place if place == top or place.startswith(top.rstrip("/") + "/") else scene.root
 
     def __bool__(self) -> bool:
         return bool(self.specs)
@@ -239,24 +263,10 @@ def tree_in(scene: PresentState, stored: Stored) -> Oid:
     return found
 
 
-def permits_in(scene: PresentState, read: Callable[[], Permits]) -> Permits:
-    """Return the permissions that ``read`` gives; where that list is lost, what comes back is its owner's alone."""
-    try:
-        return read()
-    except RecordError as error:
-        scene.said.append(f"{error.message}; what comes back is its owner's alone")
-        return Permits(scene.repo, Modes(rest=_PRIVATE))
-
-
-def exact_in(scene: PresentState, stored: Stored) -> tuple[dict[str, Oid], dict[str, str]]:
-    """Return the exact bytes that a checkpoint kept, by path; where the list of them is lost, also the paths that do not come
-    back without them, with the reason."""
-    try:
-        return kept_in(scene.baton.store, stored), {}
-    except RecordError as error:
-        files = files_of(stored)
-        scene.said.append(f"{error.message}; files come back as git checks them out")
-        return {}, {s.path: "what stands for its bytes cannot be read" for s in files.skipped if s.reason in KEPT}
+def no_match(spec: str, where: str) -> str:
+    """Return that a PATH matches no file that was looked for, and perhaps why."""
+    option = "; options stand before '--'" if spec.startswith("-") else ""
+    return f"{in_quotes(spec)} matches no file that {where}{option}"
 
 
 def staged_in(scene: PresentState, stored: Stored) -> Staged:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from gitbaton.codec import Json, canonical, in_quotes, path_document
 from gitbaton.errors import DamagedIndexError
@@ -15,7 +15,7 @@ from gitbaton.render import path_in_quotes
 from gitbaton.restore.bytes import Bytes
 from gitbaton.restore.goal import Goal
 from gitbaton.restore.values import CHANGING, UNKNOWN, UNMERGED, PathAction, RestorePlan
-from gitbaton.values import replace, value
+from gitbaton.values import replace
 from gitbaton.worktree.checkout import (
     GITLINK,
     INVALID,
@@ -34,38 +34,30 @@ from gitbaton.worktree.staged import Scope, stages_now
 from gitbaton.worktree.untracked import ignored_by
 
 
-@value
-class PathFacts:
-    """The facts about the paths that differ.
+class Decider:
+    """The steps for the differences in scope; ``everything`` are those of the whole work tree.
 
-    ``unsafe``: why a path's present content is in no capture; ``left``: why the checkpoint does not know a path, by path;
-    ``known``: paths that the checkpoint knew and did not have; ``ignored_then``: what its ignore rules cover; ``hidden``:
-    what git was told to skip, and is not on disk; ``named``: paths that the user named one by one. ``absent``: what must come
-    back or go and is in no capture at all, with the reason.
+    ``left``: why the checkpoint does not know a path, by path; ``hidden``: what git was told to skip, and is not on disk.
     """
 
-    unsafe: Callable[[str], str | None]
-    left: Mapping[str, str]
-    known: Collection[str]
-    ignored_then: Callable[[list[str]], Collection[str]]
-    hidden: Collection[str]
-    named: Collection[str]
-    absent: Mapping[str, str]
-    exact: bool
-    force: bool
-    always: bool = False
-
-
-class Decider:
-    """The steps for the differences in scope; ``everything`` are those of the whole work tree."""
-
-    def __init__(self, scope: Sequence[Difference], everything: Sequence[Difference], guard: Guard, facts: PathFacts) -> None:
-        self.scope, self.guard, self.facts = scope, guard, facts
+    def __init__(
+        self,
+        goal: Goal,
+        scope: Sequence[Difference],
+        everything: Sequence[Difference],
+        guard: Guard,
+        left: Mapping[str, str],
+        hidden: Collection[str],
+    ) -> None:
+        self.goal, self.scope, self.guard, self.left, self.hidden = goal, scope, guard, left, hidden
+        self.named, self.exact, self.force = goal.asked.names(), goal.order.exact, goal.order.force
+        self.known = goal.known() if any(d.then is None for d in scope) else ()
+        absent = {**goal.absent(scope), **goal.gone()}
         self.held = {d.path for d in everything if d.now is not None and not (guard.within and d.now.mode == GITLINK)}
         self.replaced = self._replaced()
         self.steps = {d.path: self._first(d) for d in scope}
         self._exact()
-        self.steps |= {path: PathAction(path=path, action="refuse", reason=reason) for path, reason in facts.absent.items()}
+        self.steps |= {path: PathAction(path=path, action="refuse", reason=reason) for path, reason in absent.items()}
 
     def _replaced(self) -> set[str]:
         """Return the files and links that stand where the checkpoint has a directory: it knows the name, if not the file."""
@@ -77,7 +69,7 @@ class Decider:
         if reason is not None:
             return PathAction(path=d.path, action="refuse", reason=reason)
         if d.then is None:
-            wanted = self.facts.always or d.path in self.facts.known or d.path in self.replaced
+            wanted = self.goal.always or d.path in self.known or d.path in self.replaced
             return (
                 PathAction(path=d.path, action="remove") if wanted else PathAction(path=d.path, action="keep", reason=UNKNOWN)
             )
@@ -90,12 +82,12 @@ class Decider:
         """Return the reason for which a path is not touched whatever is asked, or None."""
         if any(entry is not None and entry.mode == GITLINK for entry in (d.now, d.then)):
             return "submodule"
-        reason = self.facts.unsafe(d.path)
+        reason = self.goal.scene.unsafe(d.path)
         if reason in INSIDE and d.now is None and self.guard.within:
             reason = None  # nothing of it is there to be lost
-        reason = reason or covered(d.path, self.facts.left)
-        asked = self.facts.force or self.facts.always or d.path in self.facts.named
-        if reason is None and d.path in self.facts.hidden and not asked:
+        reason = reason or covered(d.path, self.left)
+        asked = self.force or self.goal.always or d.path in self.named
+        if reason is None and d.path in self.hidden and not asked:
             reason = "skip-worktree"
         return reason
 
@@ -108,12 +100,12 @@ class Decider:
     def _exact(self) -> None:
         """Mark for removal what goes, but for what the checkpoint's ignore rules cover: known deletions, and with --exact
         unknown paths."""
-        going = ("keep", "remove") if self.facts.exact else ("remove",)
+        going = ("keep", "remove") if self.exact else ("remove",)
         steps = self.steps.values()
-        unknown = [s.path for s in steps if s.action in going and s.path not in self.replaced and not self.facts.always]
+        unknown = [s.path for s in steps if s.action in going and s.path not in self.replaced and not self.goal.always]
         if not unknown:
             return
-        ignored = self.facts.ignored_then(unknown)
+        ignored = ignored_by(self.goal.scene.repo, self.goal.scene.folder, self.goal.rules, unknown)
         for path in unknown:
             if path in ignored:
                 self.steps[path] = PathAction(path=path, action="keep", reason="ignored at the checkpoint")
@@ -127,7 +119,7 @@ class Decider:
     def leave(self, reasons: Mapping[str, str]) -> None:
         """Leave paths alone that are another's, unless they are named or forced."""
         for path, reason in reasons.items():
-            if not self.facts.force and path not in self.facts.named:
+            if not self.force and path not in self.named:
                 self.steps[path] = PathAction(path=path, action="conflict", reason=reason)
 
     def finished(self) -> list[PathAction]:
@@ -156,11 +148,11 @@ class Decider:
     def _needless(self) -> bool:
         """Keep a file that was to make way for a directory of which nothing comes."""
         coming = _above(d.path for d in self.changing() if d.then is not None)
-        always = self.facts.always or self.facts.exact
+        always = self.goal.always or self.exact
         found = False
         for path in self.replaced:
             step = self.steps[path]
-            if step.action == "remove" and path not in coming and path not in self.facts.known and not always:
+            if step.action == "remove" and path not in coming and path not in self.known and not always:
                 self.steps[path] = PathAction(path=path, action="keep", reason=UNKNOWN)
                 found = True
         return found
@@ -183,7 +175,6 @@ class _Planner:
 
     def __init__(self, goal: Goal) -> None:
         self.goal, self.scene, self.order = goal, goal.scene, goal.order
-        self.baton, self.git = goal.baton, goal.git
 
     def plan(self) -> RestorePlan:
         """Decide what becomes of every path that differs."""
@@ -202,7 +193,9 @@ class _Planner:
         scope = goal.scope(differing, in_bytes)
         everything = [*differing, *(d for d in scope if d.now == d.then)]
         guard = self.scene.guard({d.path for d in everything if d.now is not None})
-        decision = Decider(scope, everything, guard, self._facts(scope, kept, self._lasting(scope, kept)))
+        never = dict.fromkeys(self.scene.rules.never, "excluded")
+        left = {**goal.left, **kept.away, **self._lasting(scope, kept), **dict(self.order.left), **never}
+        decision = Decider(goal, scope, everything, guard, left, self.hidden)
         now, then = self._unmerged()
         decision.leave(self._conflicts(now - then, decision.changing()))
         found = self._with_further(self._explained(decision.finished()))
@@ -213,7 +206,8 @@ class _Planner:
         changing = [d for d in scope if d.path in wanted]
         named = self.goal.asked.names()
         own = tuple(sorted(p for p in goal.own(changing) if p not in named))
-        self.scene.mark(changing, self._unwelcome())
+        # With --exact no file may appear at the paths that were asked for.
+        self.scene.mark(changing, self.goal.asked.covers if self.order.exact else None)
         return RestorePlan(
             op=goal.op,
             target=goal.target,
@@ -330,25 +324,6 @@ class _Planner:
             said = f"is not here, and {in_quotes(remotes[0])} did not give what it promised"
             gone = {oid: f"object {oid} {said}" for oid in missing(self.goal.store.objects, gone)}
         return found | {path: gone[oid] for path, oid in wanted if oid in gone}
-
-    def _facts(self, scope: Sequence[Difference], kept: Bytes, lasting: Mapping[str, str]) -> PathFacts:
-        never = dict.fromkeys(self.scene.rules.never, "excluded")
-        return PathFacts(
-            unsafe=self.scene.unsafe,
-            left={**self.goal.left, **kept.away, **lasting, **dict(self.order.left), **never},
-            known=self.goal.known() if any(d.then is None for d in scope) else (),
-            ignored_then=lambda paths: ignored_by(self.scene.repo, self.scene.folder, self.goal.rules, paths),
-            hidden=self.hidden,
-            named=self.goal.asked.names(),
-            absent={**self.goal.absent(scope), **self.goal.gone()},
-            exact=self.order.exact,
-            force=self.order.force,
-            always=self.goal.always,
-        )
-
-    def _unwelcome(self) -> Callable[[str], bool] | None:
-        """Return the test of paths at which no file may appear: with --exact those that were asked for."""
-        return self.goal.asked.covers if self.order.exact else None
 
     def _conflicts(self, resolved: Collection[str], changing: Sequence[Difference]) -> Mapping[str, str]:
         """Return, with the reason, the paths with present content of another, and those of which a conflict of now would be

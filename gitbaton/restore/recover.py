@@ -37,6 +37,7 @@ from gitbaton.values import cast, replace, value
 from gitbaton.worktree.checkout import GITLINK, Difference, changed_tree, differences, entry_at
 from gitbaton.worktree.filetrees import LINK
 from gitbaton.worktree.heldbytes import exact_bytes
+from gitbaton.worktree.index import PrivateIndex
 from gitbaton.worktree.modes import Permits, confine, step_back, step_on
 from gitbaton.worktree.place import rescue
 from gitbaton.worktree.rawbytes import Conversion, attributes_at, blob_at, conversion_of, differing, read_kept
@@ -64,6 +65,11 @@ class Intent:
     root: str
 
 
+def seen(index: PrivateIndex) -> tuple[str, ...]:
+    """Return the signature of an index as a record holds it."""
+    return tuple(map(str, signature(index)))
+
+
 def intent_path(repo: Repo) -> str:
     """Return the path of the record of a work tree's restore."""
     return os.path.join(repo.own_dir, "restore")
@@ -71,18 +77,20 @@ def intent_path(repo: Repo) -> str:
 
 def write_intent(repo: Repo, intent: Intent) -> None:
     """Write the record, whole or not at all."""
-    document: dict[str, Json] = {
-        "v": _FORMAT,
-        "op": intent.op,
-        "target": intent.target,
-        "previous": intent.previous,
-        "safety": intent.safety,
-        "index": intent.index,
-        "seen": list(intent.seen),
-        "mark": intent.mark,
-        "root": path_document(intent.root),
-    }
-    put(repo, intent_path(repo), canonical(document), sync=True)
+    document = canonical(
+        {
+            "v": _FORMAT,
+            "op": intent.op,
+            "target": intent.target,
+            "previous": intent.previous,
+            "safety": intent.safety,
+            "index": intent.index,
+            "seen": list(intent.seen),
+            "mark": intent.mark,
+            "root": path_document(intent.root),
+        }
+    )
+    put(repo, intent_path(repo), document, sync=True)
 
 
 def read_intent(repo: Repo) -> Intent | None:
@@ -197,7 +205,8 @@ def _end(baton: Baton, intent: Intent, modes: Mapping[str, int]) -> list[str]:
         moved = f"an interrupted {intent.op} is left as it is, because HEAD has moved since"
         return [f"{moved}; {again}'git baton undo' takes back what it changed"]
     try:
-        left = go_on(baton, intent, modes)
+        ends = Ends(baton.store, intent, modes)
+        left = _finish(baton, ends, forward=True) | _restage(baton, ends)
     except (BatonError, OSError) as error:
         if intent.index and not index_is_of_before(baton, intent):
             raise GitError(f"it cannot be completed yet: {error}") from None
@@ -257,10 +266,6 @@ class Ends:
         self.same = paths_beside(store, self.safety, TOUCHED) or []
         self._raw: dict[bool, dict[str, Oid | None]] = {}
 
-    def has(self, d: Difference) -> bool:
-        """Whether a path is what it is at one of the ends."""
-        return d.path in self.touched and d.now in (self.touched[d.path].now, self.touched[d.path].then)
-
     def raw(self, *, forward: bool) -> dict[str, Oid | None]:
         """Return the bytes to write in place of git's checkout at one end; None: what git would check out."""
         if forward not in self._raw:
@@ -298,10 +303,6 @@ class Ends:
             data = repo.git.out("cat-file", "--filters", f"--path={path}", entry.oid)
         return there == object_id(repo.layout.algorithm, "blob", data)
 
-    def links(self, *, forward: bool) -> Collection[str]:
-        """Return the paths that are symbolic links at one end, whatever core.symlinks says."""
-        return paths_beside(self.store, self.safety, AFTER_LINKS if forward else LINKS) or ()
-
     def turned_links(self, root: str, tree: Oid, links: Collection[str]) -> list[Difference]:
         """Return the paths at which only that changes, and that are not as at the end with this tree."""
         found = {path: entry_at(self.store.objects, tree, path) for path in self.same}
@@ -313,31 +314,21 @@ class Ends:
         wrong = [path for path in there if os.path.islink(os.path.join(root, path)) != (path in links)]
         return [Difference(path=path, now=there[path], then=there[path]) for path in wrong]
 
-    def permits(self, *, forward: bool) -> Permits:
-        """Return the permissions of what comes back at one end."""
-        return (step_on if forward else step_back)(self.store.repo, beside(self.store, self.safety))
-
 
 def _at(store: Store, commit: Oid) -> Stored:
     return store.stored(store.objects.read(commit, MAX_COMMIT), None, commit)
 
 
-def go_on(baton: Baton, intent: Intent, modes: Mapping[str, int]) -> dict[str, str]:
-    """Complete an interrupted restore; what was left alone comes back, with the reason. Raises GitError, RecordError."""
-    ends = Ends(baton.store, intent, modes)
-    left = _finish(baton, ends, forward=True)
-    return left | _restage(baton, ends)
-
-
 def roll_back(baton: Baton, intent: Intent, modes: Mapping[str, int]) -> dict[str, str]:
-    """Bring back the files of before an interrupted restore; as ``go_on``. Only while the index is that of before."""
+    """Bring back the files of before an interrupted restore; return what was left alone, with the reason. Only while the index
+    is that of before. Raises GitError, RecordError."""
     return _finish(baton, Ends(baton.store, intent, modes), forward=False)
 
 
 def index_is_of_before(baton: Baton, intent: Intent) -> bool:
     """Whether the index was not written since the restore began, by the restore itself neither."""
     with looked(baton) as scene:
-        return tuple(str(part) for part in signature(scene.index)) == intent.seen
+        return seen(scene.index) == intent.seen
 
 
 def _finish(baton: Baton, ends: Ends, *, forward: bool) -> dict[str, str]:
@@ -358,7 +349,7 @@ def _finish_once(baton: Baton, ends: Ends, unwritable: Mapping[str, str], *, for
         goal = ends.after if forward else ends.before
         apart = differences(baton.repo.git, scene.tree, goal)
         scene.folders = frozenset(d.path for d in apart if d.then is not None and d.then.mode == GITLINK)
-        apart = [d for d in apart if GITLINK not in _modes(d)]
+        apart = [d for d in apart if all(entry is None or entry.mode != GITLINK for entry in (d.now, d.then))]
         aside = {d.path for d in apart if d.path in ends.same and d.now is None}  # taken away, and not put back yet
         known = {*ends.touched, *ends.same}.difference(unwritable)
         conversions = {way: ends.conversion(scene, forward=way) for way in (forward, not forward)}
@@ -366,7 +357,8 @@ def _finish_once(baton: Baton, ends: Ends, unwritable: Mapping[str, str], *, for
         ways = (forward, not forward) if any(conversions.values()) else ()
         held = {path for path in asked if any(ends.is_at(scene.root, path, conversions, forward=way) for way in ways)}
         aside |= held.intersection(ends.same)
-        links = ends.links(forward=forward)
+        # The symbolic links at this end, whatever core.symlinks says.
+        links = paths_beside(baton.store, ends.safety, AFTER_LINKS if forward else LINKS) or ()
         there, raw, left = {d.path for d in apart}, ends.raw(forward=forward), dict[str, str]()
         turned = [d for d in ends.turned_links(scene.root, goal, links) if d.path not in there]
         there |= _converted(baton.store, scene.root, goal, raw, conversions[forward])
@@ -383,7 +375,8 @@ def _finish_once(baton: Baton, ends: Ends, unwritable: Mapping[str, str], *, for
         aside |= {d.path for d in turned}
         left |= {d.path: WRITTEN for d in apart if d.path in ends.same and d.path not in aside}
         open_paths = [d for d in apart if (d.path in ends.touched or d.path in aside) and not covered(d.path, unwritable)]
-        ours = [d for d in open_paths if d.now is None or d.path in held or d in turned or ends.has(d)]
+        as_ends = {(d.path, end) for d in ends.touched.values() for end in (d.now, d.then)}
+        ours = [d for d in open_paths if d.now is None or d.path in held or d in turned or (d.path, d.now) in as_ends]
         guard = scene.guard({d.path for d in ours if d.now is not None})
         changing = []
         for d in open_paths:
@@ -395,7 +388,7 @@ def _finish_once(baton: Baton, ends: Ends, unwritable: Mapping[str, str], *, for
             else:
                 changing.append(d)
         scene.modes = ends.modes
-        permits = ends.permits(forward=forward)
+        permits = (step_on if forward else step_back)(baton.repo, beside(baton.store, ends.safety))
         said = _check_out(baton, scene, changing, raw, permits, conversions[forward], links)
         left |= {"": "; ".join(said)} if said else {}
         if forward:  # folders that were to get their last permissions when all files are there
@@ -410,10 +403,6 @@ def _converted(store: Store, root: str, tree: Oid, raw: Mapping[str, Oid | None]
     found = ((path, entry_at(store.objects, tree, path)) for path, oid in raw.items() if oid is None)
     files = [(path, e.mode, e.oid) for path, e in found if e is not None and regular(os.path.join(root, path))]
     return {path for path, _, _ in files}.difference(differing(conversion.git, root, files))
-
-
-def _modes(d: Difference) -> tuple[str, ...]:
-    return tuple(entry.mode for entry in (d.now, d.then) if entry is not None)
 
 
 def _check_out(
@@ -472,7 +461,7 @@ def _restage(baton: Baton, ends: Ends) -> dict[str, str]:
     if not intent.index:
         return {}
     with looked(baton) as scene:
-        written = tuple(str(part) for part in signature(scene.index)) != intent.seen
+        written = seen(scene.index) != intent.seen
         try:
             work = _restaging(scene, intent, ends.safety)
         except (RecordError, GitError):

@@ -20,12 +20,11 @@ from gitbaton.model import IGNORED_HELD, KEPT, Head, Oid, Skipped, covered
 from gitbaton.system.files import Signature
 from gitbaton.system.process import Process
 from gitbaton.values import replace
-from gitbaton.worktree.capture import Captured, capture, private_folder, with_modes, with_raw
+from gitbaton.worktree.capture import capture, private_folder, with_modes, with_raw
 from gitbaton.worktree.checkout import GITLINK, Difference, GitEntry, Guard, differences, take_in
 from gitbaton.worktree.filetrees import parents
 from gitbaton.worktree.gate import has_links
 from gitbaton.worktree.heldbytes import exact_bytes, moved, read_held
-from gitbaton.worktree.index import IndexFacts, PrivateIndex
 from gitbaton.worktree.modes import Permits, narrow
 from gitbaton.worktree.place import Placer
 from gitbaton.worktree.rawbytes import Conversion, KeptBytes
@@ -47,10 +46,7 @@ class PresentState:
         self.head: Head = baton.head()[0]
         self.rules = replace(baton.rules(held=concerned), going=(held, ()))
         kept = {baton.store.base_tree(self.head.oid)} if self.head.oid else set()
-        found = capture(self.repo, folder, self.rules, kept)
-        self.captured: Captured = found[0]
-        self.index: PrivateIndex = found[1]
-        self.facts: IndexFacts = found[2]
+        self.captured, self.index, self.facts = capture(self.repo, folder, self.rules, kept)
         self.index.copy()
         if self.captured.warning and not os.access(self.repo.layout.index, os.R_OK):  # what is staged is there, whole
             said = f"the index cannot be read: {os.strerror(errno.EACCES)}"
@@ -229,11 +225,3 @@ def looked(baton: Baton, concerned: Sequence[Oid] = (), held: Sequence[str] = ()
     GitError."""
     with private_folder(baton.repo) as folder:
         yield PresentState(baton, folder, concerned, held)
-
-
-def inside(root: str, directory: str | None) -> str:
-    """Return a directory of the user's if it is in the work tree, else its top."""
-    if directory is None:
-        return root
-    place, top = os.path.realpath(directory), os.path.realpath(root)
-    return place if place == top or place.startswith(top.rstrip("/") + "/") else root

@@ -12,26 +12,15 @@ from gitbaton.codec import counted, first_line, in_quotes
 from gitbaton.errors import NoAnswerError, NotFoundError, RecordError
 from gitbaton.model import IGNORED_HELD, Op, Stored
 from gitbaton.render import title
-from gitbaton.restore.bytes import HIDDEN, LINKS, after, after_raw, index_scope, stepped
-from gitbaton.restore.goal import (
-    FREE,
-    Goal,
-    attributes_in,
-    conversion_of_step,
-    exact_in,
-    files_of,
-    permits_in,
-    staged_in,
-    tree_in,
-)
+from gitbaton.restore.bytes import TOUCHED, after_raw, index_scope, stepped
+from gitbaton.restore.goal import FREE, Goal, conversion_of_step, files_of, staged_in, tree_in
 from gitbaton.restore.plan import made
 from gitbaton.restore.scene import PresentState, looked
 from gitbaton.restore.values import LONGEST, Order, RestorePlan
 from gitbaton.store import safety_ref
-from gitbaton.store.chain import AFTER, beside, in_beside, paths_beside, steps
-from gitbaton.worktree.checkout import INVALID, NESTED, Difference, readable_differences, refused_names
+from gitbaton.store.chain import AFTER, in_beside, paths_beside, steps
+from gitbaton.worktree.checkout import INVALID, NESTED, Difference, entry_at, readable_differences, refused_names
 from gitbaton.worktree.modes import step_back
-from gitbaton.worktree.rawbytes import LocalAttributes
 from gitbaton.worktree.rawbytes import differing as differing_bytes
 
 _BEFORE = re.compile(r"before (?:(?:undo|redo) of )*")  # what the step of a safety checkpoint begins with
@@ -63,15 +52,12 @@ def _next(baton: Baton, op: Op) -> tuple[Stored, int]:
         said = f"the next step to {op} cannot be carried out: its files are forgotten"
         raise NoAnswerError(said, "'git baton log' lists what 'git baton restore CHECKPOINT' brings back")
     here, there = baton.repo.worktree_id(), files_of(target).worktree
-    if not here.same(there) or _elsewhere(here.path, there.path):
+    # With GIT_WORK_TREE one git directory may have several work trees.
+    several = os.path.isdir(there.path) and os.path.realpath(here.path) != os.path.realpath(there.path)
+    if several or not here.same(there):
         said = f"the next step to {op} was made in another work tree, {in_quotes(there.path)}, and not here"
         raise NoAnswerError(said, f"its files are still in checkpoint '{baton.short(target.id)}'")
     return target, len(found.redo) + (1 if op == "undo" else -1)
-
-
-def _elsewhere(here: str, there: str) -> bool:
-    """Whether two paths are two directories: with GIT_WORK_TREE one git directory may have several work trees."""
-    return os.path.isdir(there) and os.path.realpath(here) != os.path.realpath(there)
 
 
 class StepGoal(Goal):
@@ -87,23 +73,16 @@ class StepGoal(Goal):
         self.tree = self.rules = tree_in(scene, target)
         self.operation = self.files.operation
         before = stepped(self.store, target)[2]
-        self.after = after(self.store, target, before)
+        tree, same = in_beside(self.store, target, AFTER), paths_beside(self.store, target, TOUCHED) or ()
+        self.after = {d.path: d.then for d in before} | {path: entry_at(self.store.objects, tree, path) for path in same}
         came = {p: e for p, e in self.after.items() if e is not None}
         over = {s.path for s in self.files.skipped if s.reason == IGNORED_HELD}
         new = {d.path for d in before if d.now is None or d.path in over}
         apart = {d.path for d in before}
         self.inside = [path for path, entry in self.after.items() if entry is None and path not in apart]
         self.written = scene.take_in({path: came[path] for path in new if path in came})
-        self.staged = staged_in(scene, target)
-        self.kept, self.left = exact_in(scene, target)
-        self.hidden = paths_beside(self.store, target, HIDDEN) or ()
-        self.links = paths_beside(self.store, target, LINKS) or ()
-        self.permits = permits_in(scene, lambda: step_back(scene.repo, beside(self.store, target)))
+        self.left = self.bring(step_back)
         self.entries = index_scope(self.store, target)
-
-    def local(self) -> LocalAttributes | None:
-        """Return what this machine had to say of conversions then."""
-        return attributes_in(self.scene, self.target)
 
     def scope(self, differing: Sequence[Difference], in_bytes: Sequence[Difference]) -> list[Difference]:
         """Return the differences that the step touched."""

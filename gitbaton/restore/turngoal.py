@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
 from itertools import takewhile
@@ -20,7 +20,7 @@ from gitbaton.git.run import zsplit
 from gitbaton.model import IGNORED_HELD, INSIDE, KEPT, Checkpoint, Oid, Skipped, Stored, session_key
 from gitbaton.render import first_few, in_shell, some
 from gitbaton.restore.bytes import LINKS, kept_in
-from gitbaton.restore.goal import FREE, Goal, staged_in
+from gitbaton.restore.goal import FREE, Goal, no_match, staged_in
 from gitbaton.restore.plan import made
 from gitbaton.restore.scene import PresentState, looked
 from gitbaton.restore.turnchoice import Taken, begun_at, chosen, since, told, until
@@ -94,7 +94,8 @@ class Merging:
     def back(self, path: str, now: PathState, after: PathState, before: PathState, label: str) -> MergedPath:
         """Return a path with the change from ``before`` to ``after`` taken back; ``label`` names what was before."""
         if now.same(after):
-            raw = now.raw if before.raw is None and _content(before) == _content(now) else before.raw
+            contents = {state.entry and state.entry.oid for state in (now, before)}
+            raw = now.raw if before.raw is None and len(contents) == 1 else before.raw
             return MergedPath(state=PathState(entry=before.entry, raw=raw))
         if now.same(before):
             return MergedPath(state=now)
@@ -137,10 +138,6 @@ class Merging:
         return done.out, done.code == 0
 
 
-def _content(state: PathState) -> Oid | None:
-    return state.entry.oid if state.entry is not None else None
-
-
 def _unlike(now: PathState, after: PathState, before: PathState) -> str:
     """Return the reason for which three states cannot be merged as texts; "" where they can."""
     if now.entry is None:
@@ -152,9 +149,6 @@ def _unlike(now: PathState, after: PathState, before: PathState) -> str:
     if any(state.entry is not None and state.entry.mode not in _FILES for state in (now, after, before)):
         return "changed since, and no text"
     return ""
-
-
-_COMMITS = 3  # that are named one by one
 
 
 @contextmanager
@@ -195,7 +189,6 @@ class TurnChange:
     after: PathState
     first: TurnEnd
     last: TurnEnd
-    turns: tuple[Span, ...]
 
 
 class TurnGoal(Goal):
@@ -204,12 +197,13 @@ class TurnGoal(Goal):
     op = "revert"
     composed = True
 
-    def __init__(self, scene: PresentState, found: Sequence[Taken], order: Order) -> None:
+    def __init__(self, scene: PresentState, found: tuple[Taken, ...], order: Order) -> None:
         self.ends: dict[int, tuple[TurnEnd, TurnEnd]] = {}
         self.scene, self.store, self.git = scene, scene.baton.store, scene.repo.git
         self._changed: dict[tuple[Oid, Oid], dict[str, Difference]] = {}
         named = bool(order.checkpoint or order.session)
-        self.taken = tuple(found) if named else _newest(found, self._paths)
+        # Of a bare order the newest turn that changed something; the newest of all where none did.
+        self.taken = found if named else (next((one for one in found if self._paths(one.span)), found[0]),)
         oldest = self.taken[-1].span
         super().__init__(scene, oldest.began or _nothing(scene.baton, oldest), order)
         words = [*(["--session", order.session] if order.session else []), *([order.checkpoint] if order.checkpoint else [])]
@@ -336,14 +330,13 @@ class TurnGoal(Goal):
         return sorted({at, *taken})
 
     def _change(self, path: str, members: Sequence[int]) -> TurnChange:
-        spans = [self.taken[n].span for n in members]
         oldest = min(members, key=lambda n: since(self.taken[n].span))
         newest = max(members, key=lambda n: until(self.taken[n].span))
         first, last = self.ends[oldest][0], self.ends[newest][1]
         known = first.exact and last.exact and first.kept.get(path) != last.kept.get(path)
         plain = CONVERTED if known else None
         before, after = (PathState(entry=self._entry(end.tree, path), raw=end.kept.get(path, plain)) for end in (first, last))
-        return TurnChange(path=path, before=before, after=after, first=first, last=last, turns=tuple(spans))
+        return TurnChange(path=path, before=before, after=after, first=first, last=last)
 
     def _entry(self, tree: Oid, path: str) -> GitEntry | None:
         for (before, after), found in self._changed.items():
@@ -364,9 +357,9 @@ class TurnGoal(Goal):
             known = {change.path for change in changes} | self.further.keys()
             matched = [self.asked.among(trees, [spec]) & known for spec in self.asked.specs]
             alone = [spec for spec, paths in zip(self.asked.specs, matched, strict=True) if not paths]
-            self.unmatched = [_no_match(spec) for spec in alone]
+            self.unmatched = [no_match(spec, "the turn changed") for spec in alone]
             if options := [spec for spec in alone if spec.startswith("-")]:  # who types '-n' last does not mean a change
-                raise UsageError(_no_match(options[0]))
+                raise UsageError(no_match(options[0], "the turn changed"))
             if len(self.unmatched) == len(matched):
                 raise UsageError(self.unmatched[0], "without PATH, 'git baton revert -n' says what it changed")
             inside = set().union(*matched)
@@ -376,9 +369,8 @@ class TurnGoal(Goal):
         for change in changes:
             above = found.setdefault(change.path, [])
             if above and above[-1].before.same(change.after):
-                turns = (*above[-1].turns, *change.turns)
-                change = replace(change, after=above[-1].after, last=above[-1].last, turns=turns)
-                above.pop()
+                newer = above.pop()
+                change = replace(change, after=newer.after, last=newer.last)
             above.append(change)
         return found
 
@@ -569,11 +561,6 @@ class TurnGoal(Goal):
         return [*found, f"the turn also committed {len(made)} times, up to {short}, which stays: {instead}"]
 
 
-def _newest(found: Sequence[Taken], changed: Callable[[Span], Collection[str]]) -> tuple[Taken, ...]:
-    """Return the newest turn that changed something; the newest of all where none did."""
-    return (next((one for one in found if changed(one.span)), found[0]),)
-
-
 def _what(spans: Sequence[Span]) -> str:
     """Return a revert of turns, in words."""
     said = first_line(spans[0].prompt)[:LONGEST]
@@ -592,8 +579,3 @@ def _nothing(baton: Baton, span: Span) -> Stored:
     track = baton.chosen(automatic=True)
     words = Checkpoint(track=track, step=span.prompt, created=baton.clock())
     return Stored(id=head, commit=head, base=head, tree=span.before or "", raw=b"", checkpoint=words)
-
-
-def _no_match(spec: str) -> str:
-    option = "; options stand before '--'" if spec.startswith("-") else ""
-    return f"{in_quotes(spec)} matches no file that the turn changed{option}"

@@ -56,15 +56,15 @@ waist survey.py: ahead and behind are swapped
 +behind, ahead = distance
 
 restore restore/attribution.py: the last holder owns it
--self.first = {path: min((seen for _, seen in held), key=search.rank) for path, held in self.held.items()}
-+self.first = {path: max((seen for _, seen in held), key=search.rank) for path, held in self.held.items()}
+-first = {path: min((seen for _, seen in held), key=self.rank) for path, held in holders.items()}
++first = {path: max((seen for _, seen in held), key=self.rank) for path, held in holders.items()}
 
 restore restore/attribution.py: what was committed here is somebody else's
 -return {path: oid for path, oid in found.items() if oid not in made}
 +return found
 
 restore restore/plan.py: what no capture holds goes
--reason = self.facts.unsafe(d.path)
+-reason = self.goal.scene.unsafe(d.path)
 +reason = None
 
 restore restore/apply.py: the intent names no safety

@@ -13,9 +13,10 @@ from gitbaton import Baton
 from gitbaton.git.objects import RefChange, commit_data, new_object, parse_commit
 from gitbaton.git.repo import Door
 from gitbaton.model import Stored, WorktreeId
-from gitbaton.restore.attribution import Owner, PresentPath, others
+from gitbaton.restore.attribution import Owner, others
 from gitbaton.store import chain_ref
 from gitbaton.values import replace
+from gitbaton.worktree.checkout import GitEntry
 from tests.kit import Sandbox, integer_clock
 from tests.kit.tiers import deep, some
 
@@ -34,19 +35,19 @@ class Scene:
     def snap(self, track: str, **words: object) -> Stored:
         return self.baton.snapshot("step", track=track, **words).stored
 
-    def now(self, path: str) -> PresentPath:
+    def now(self, path: str) -> GitEntry | None:
         """A path as it is in the work tree."""
         full = os.fsencode(self.repo.path / path)
         if not os.path.lexists(full) or (os.path.isdir(full) and not os.path.islink(full)):
-            return PresentPath(path=path, oid=None, mode="")
+            return None
         data = os.readlink(full) if os.path.islink(full) else Path(os.fsdecode(full)).read_bytes()
         mode = "120000" if os.path.islink(full) else "100755" if os.access(full, os.X_OK) else "100644"
-        return PresentPath(path=path, oid=new_object(self.baton.repo.layout.algorithm, "blob", data).oid, mode=mode)
+        return GitEntry(mode=mode, oid=new_object(self.baton.repo.layout.algorithm, "blob", data).oid)
 
     def others(self, then: Stored, *paths: str, worktree: WorktreeId | None = None) -> dict[str, Owner]:
         head = self.baton.repo.objects.head().oid
         place = worktree or self.baton.repo.worktree_id()
-        return others(self.baton.store, then, head, place, [self.now(path) for path in paths])
+        return others(self.baton.store, then, head, place, {path: self.now(path) for path in paths})
 
 
 def theirs(path: str, stored: Stored) -> dict[str, Owner]:
@@ -108,7 +109,7 @@ def test_content_of_an_older_checkpoint_of_another_track_is_theirs_unless_it_is_
     scene.repo.git("checkout", "-q", "--", "b.txt")
     scene.repo.write("a.txt", "their draft\n")
     assert scene.others(then, "a.txt", "b.txt") == theirs("a.txt", draft)
-    assert scene.repo.tree(clean.commit)["b.txt"].endswith(scene.now("b.txt").oid or "?")
+    assert (there := scene.now("b.txt")) is not None and scene.repo.tree(clean.commit)["b.txt"].endswith(there.oid)
     after = scene.snap("other")
     assert scene.others(then, "a.txt", "b.txt") == theirs("a.txt", draft) | theirs("b.txt", after)
 
@@ -485,13 +486,13 @@ def test_one_track_and_an_unmoved_head_cost_nothing(
     with scene.baton:
         then = scene.snap("t")
         repo.write("a.txt", "edited\n")
-        worktree, head, present = scene.baton.repo.worktree_id(), then.checkpoint.head, [scene.now("a.txt")]
+        worktree, head, present = scene.baton.repo.worktree_id(), then.checkpoint.head, {"a.txt": scene.now("a.txt")}
         assert "ls-files" in calls.read_text()
         calls.write_text("")
         assert others(scene.baton.store, then, head, worktree, present) == {}
         made = calls.read_text().splitlines()
         assert len(made) == count and all("for-each-ref" in call for call in made)
-        assert others(scene.baton.store, then, head, worktree, []) == {}
+        assert others(scene.baton.store, then, head, worktree, {}) == {}
         assert len(calls.read_text().splitlines()) == count
         repo.pulled("moved", a_txt="edited\n")
         calls.write_text("")

@@ -204,10 +204,10 @@ def bring_back(scene: Scene, track: str, how: str) -> bool:
 def verdicts(scene: Scene, then: Stored) -> tuple[object, object]:
     held = scene.repo.tree(then.commit)
     now = {p: scene.now(p) for p in PATHS}
-    contents = {p: f"{n.mode} {n.oid}" if n.oid else "" for p, n in now.items()}
-    present = [now[p] for p in PATHS if contents[p] != held.get(p, "")]
+    contents = {p: f"{n.mode} {n.oid}" if n else "" for p, n in now.items()}
+    present = {p: now[p] for p in PATHS if contents[p] != held.get(p, "")}
     walked = Walked(scene, then)
-    expected = {p.path: walked.expected(p.path, contents[p.path]) for p in present}
+    expected = {p: walked.expected(p, contents[p]) for p in present}
     baton = scene.baton
     found = others(baton.store, then, scene.repo.head(), baton.repo.worktree_id(), present)
     return found, {path: owner for path, owner in expected.items() if owner is not None}
