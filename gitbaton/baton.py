@@ -554,6 +554,7 @@ class Baton:
 
     def _capture(self, tip: Stored | None, head: Head, request: Request, *, fresh: bool) -> Captured:
         from gitbaton.worktree.capture import capture, private_folder, with_raw
+        from gitbaton.worktree.untracked import asked_for, divide_ignored
 
         kept = {self.store.base_tree(head.oid)} if head.oid else set()
         if tip and tip.checkpoint.files:
@@ -563,14 +564,10 @@ class Baton:
             rules = replace(rules, most=self.settings.max_untracked, held=lambda path, size: self._holds(tip, path, size))
         wanted = {}
         if request.include:
-            from gitbaton.worktree.untracked import asked_for
-
             wanted = asked_for(self.repo, request.directory, request.include)
             rules = replace(rules, include=frozenset(path for paths in wanted.values() for path in paths))
         with private_folder(self.repo) as folder:
             if request.going is not None:
-                from gitbaton.worktree.untracked import divide_ignored
-
                 rules = replace(
                     rules,
                     going=divide_ignored(
@@ -589,12 +586,10 @@ class Baton:
     def _converted(self, tip: Stored | None, head: Head, captured: Captured, folder: str) -> list[str]:
         """Return the files of a capture that git found unchanged, with bytes that may differ from a checkout's all the same:
         those of which the newest checkpoint kept such bytes, and those that attributes convert otherwise since."""
-        from gitbaton.worktree.rawbytes import NAME, attributes_at, local_attributes
+        from gitbaton.worktree.rawbytes import NAME, attributes_at, conversion_of, entries, local_attributes, read_kept
 
         files, found = tip.checkpoint.files if tip is not None else None, list[str]()
         if tip is not None and files is not None and (files.raw or files.held):
-            from gitbaton.worktree.rawbytes import read_kept
-
             side = beside(self.store, tip)
             found += read_kept(self.repo.objects, side) if side is not None else ()
         before = tip.tree if tip is not None else self.store.base_tree(head.oid) if head.oid else captured.tree
@@ -603,8 +598,6 @@ class Baton:
         with suppress(CollectedError):  # a tree that is torn is stored anew, of files that are all read then
             names = self._changed(before, captured.tree) if before != captured.tree else b""
         if f"{NAME}\0".encode() in names or (local is not None and not local.converts_as(local_attributes(self.repo))):
-            from gitbaton.worktree.rawbytes import conversion_of, entries
-
             then = conversion_of(self.repo, folder, before, captured.tree, local)
             found += (path for path, _, _ in then.turned(self.repo.git, entries(self.repo.git, captured.tree)))
         return found

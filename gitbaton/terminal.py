@@ -41,8 +41,7 @@ def still() -> None:
 
 def say(text: str) -> None:
     """Write one line of what the caller asked for, on standard output."""
-    still()
-    sys.stdout.write(text + "\n")
+    write(text + "\n")
 
 
 def say_lines(texts: Iterable[str]) -> None:
@@ -116,10 +115,8 @@ def copy_in_tmux(text: str) -> None:
         import subprocess
 
         words, quiet = ["tmux", "load-buffer", "-w", "-"], subprocess.DEVNULL
-        try:
+        with suppress(OSError, subprocess.TimeoutExpired):
             subprocess.run(words, input=text.encode(), stdout=quiet, stderr=quiet, timeout=2, check=False)
-        except (OSError, subprocess.TimeoutExpired):
-            pass
 
 
 @contextmanager
@@ -202,8 +199,6 @@ def pager(command: str, env: Mapping[str, str]) -> Iterator[None]:
         pass  # the reader has seen enough
     finally:
         sys.stdout, paging = screen, False
-        try:
+        with suppress(BrokenPipeError):
             child.stdin.close()
-        except BrokenPipeError:
-            pass
         child.wait()

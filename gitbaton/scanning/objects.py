@@ -171,7 +171,10 @@ class Scan:
         """Remember what a commit of ours is to others; the record in its message, as ``record_in``."""
         raw, record = record_in(commit.message)
         if record is not None:
-            self._link(object_id(self.repo.layout.algorithm, "blob", raw), oid, commit)
+            own = self.checkpoints[oid] = object_id(self.repo.layout.algorithm, "blob", raw)
+            self._ids.add(own)
+            if len(commit.parents) > 1:
+                self._bases.setdefault(commit.parents[1], own)
             self._missed += [(oid, record_head(record), path) for path in without_filter(record)]
         elif commit.message in (INDEX, STAGES):
             self._ours[oid] = commit.parents[1] if len(commit.parents) > 1 else None
@@ -219,7 +222,10 @@ class Scan:
                 self.hits.append(replace(at, path=f"name of {shown}", kind=kind))
 
     def _messages(self, items: Iterable[Object]) -> None:
-        for item, data in self._read("scanning messages", [*self._small(items)]):
+        sized = list(items)
+        large = [item for item in sized if item.size > MAX_MESSAGE]
+        self.hits += [Hit(checkpoint=None, commit=i.oid, path="message", line=0, kind=NOT_SCANNED) for i in large]
+        for item, data in self._read("scanning messages", [item for item in sized if item.size <= MAX_MESSAGE]):
             self._seen.add(item.oid)
             if item.kind == "commit":
                 self._commit(item.oid, data)
@@ -232,13 +238,6 @@ class Scan:
             self.repo.progress(what, done, len(items))
             yield found
 
-    def _small(self, items: Iterable[Object]) -> Iterator[Object]:
-        for item in items:
-            if item.size <= MAX_MESSAGE:
-                yield item
-            else:
-                self.hits.append(Hit(checkpoint=None, commit=item.oid, path="message", line=0, kind=NOT_SCANNED))
-
     def _commit(self, oid: Oid, data: bytes) -> None:
         """Look at the words of a checkpoint and what stands around them; of any other commit at everything."""
         commit = parse_commit(data)
@@ -248,8 +247,7 @@ class Scan:
             self._text(at, data, sure=True)
             self._metadata(replace(at, path="metadata"), data)
             return
-        own = self.checkpoints[oid]
-        at = Hit(checkpoint=own, commit=oid, path="message", line=0, kind="")
+        at = Hit(checkpoint=self.checkpoints[oid], commit=oid, path="message", line=0, kind="")
         found = self._record_words(at, record)
         self._author(replace(at, path="author"), commit.author.rsplit(b" ", 2)[0].decode("utf-8", "replace"))
         if commit.message != message(str(record["step"]), raw) and not found:  # else the subject is cut from the step
@@ -276,12 +274,6 @@ class Scan:
         """Look at texts, each under what it is called for people."""
         for shown, text in called.items():
             self._text(Hit(checkpoint=None, commit=None, path=self.redactor.text(shown), line=0, kind=""), text, sure=True)
-
-    def _link(self, own: Oid, oid: Oid, commit: RawCommit) -> None:
-        self._ids.add(own)
-        self.checkpoints[oid] = own
-        if len(commit.parents) > 1:
-            self._bases.setdefault(commit.parents[1], own)
 
     def _record_words(self, at: Hit, record: dict[str, Json]) -> bool:
         """Look at what a checkpoint says; whether there was something."""
