@@ -16,7 +16,7 @@ from gitbaton.agents.client import client
 from gitbaton.agents.records import record_of
 from gitbaton.agents.turns import idle
 from gitbaton.agents.values import HookEvent
-from gitbaton.baton import Baton, Request
+from gitbaton.baton import Baton, Request, SnapshotPlan
 from gitbaton.codec import Json, check_new_track, document, first_line, in_quotes, parse_transcript, transcript_text
 from gitbaton.errors import GitError, RefConflictError, ScanError, UnchangedError
 from gitbaton.git.questions import current_ref, worktrees
@@ -172,75 +172,123 @@ def take(
     It never follows a checkpoint that was recorded while it was taken: that one may hold newer files, so the work tree is
     looked at again. Turns that ended without a checkpoint are counted in the session, for the next one. Raises BatonError.
     """
+    occasion = _Occasion(event=event, session=session, said=said, of=of, ended=ended, spot=spot, child=child)
     for left in reversed(range(_TRIES)):
         try:
-            return _take_once(baton, event, session, track(), said, of, ended, spot, child)
+            return _take_once(baton, occasion, track())
         except AgainError:
             if not left:
                 raise
     return session
 
 
-def _take_once(
-    baton: Baton,
-    event: HookEvent,
-    session: Session,
-    track: str,
-    said: str,
-    of: Whose,
-    ended: TurnEnding | None,
-    spot: Spot | None,
-    child: Child | None,
-) -> Session:
-    tip = baton.store.before(track)
-    here = baton.here(tip) if tip is not None else None  # after a restore the words are those of the state that is here
-    going, names = (spot.paths, spot.names) if spot is not None else (None, ())
-    current = child is not None or makes_current(baton.store, track)
-    plan = baton.plan(Request(track=track, step=said, kind="auto", set_current=current, going=going, going_names=names))
-    words = plan.draft.checkpoint
-    carried, one = words_of(here), int(event.moment == "turn")
-    turns = one + (session.turns if session.words == carried else 0)
-    whose, begins = of[1] if of else session, of is None and (event.moment == "prompt" or said == BEFORE_PROMPT)
-    newer = 0 < _came_at() < whose.began_at  # a later turn has begun since
-    going_on = whose.began_at and not newer and (whose.open or event.moment in ("turn", "end"))
-    turn = sessions.turn(whose) if going_on else None
-    ends = turn is not None and ((of is None and event.moment in ("turn", "end", "prompt")) or ended is not None)
-    kept = replace(session, turns=turns, words=carried, began=tip.id if tip else "", began_head=words.head or UNBORN)
-    nothing = (begins and not ends) or (child is not None and tip is None and words.head == child.head)
-    if nothing and not _moved(baton, plan.draft, tip):
-        return kept
-    agent = _agent(baton, of[0] if of else event, tip)  # last: the client may still be writing
-    news, seen = False, None
-    if begins or event.moment in _NOW:  # what is on record now may be of the turn that begins; nobody waits for it
-        observed = here.checkpoint.observed if here is not None and not here.foreign else None
-    else:
-        observed, news, seen = _observed(baton, of[0] if of else event, whose, agent, here, plan.draft)
-    text = on_record(words.step, whose, observed, seen) if seen and baton.settings.observe == "all" else words.step
-    if seen is not None and seen.later > 0 and seen.facts.open:  # the end is that of a turn before the one that goes on
-        kept, turn, ends = replace(kept, open=True), None, False
-    turn = turn and _edited(baton, turn, whose, seen, ended)
-    checkpoint = replace(words, step=_begun(text, _STEP), agent=agent, observed=observed, turn=turn)
-    known = False  # whether the newest checkpoint tells of the end already
+@value
+class _Occasion:
+    """What an automatic checkpoint is taken for; its parts are those of ``take``."""
+
+    event: HookEvent
+    session: Session
+    said: str
+    of: Whose
+    ended: TurnEnding | None
+    spot: Spot | None
+    child: Child | None
+
+    def begins(self) -> bool:
+        """Whether the checkpoint holds the state in which a turn begins."""
+        return self.of is None and (self.event.moment == "prompt" or self.said == BEFORE_PROMPT)
+
+    def of_turn(self) -> tuple[HookEvent, Session]:
+        """Return the event and the session that the turn belongs to."""
+        return self.of or (self.event, self.session)
+
+
+@value
+class _Due:
+    """What is due on top of the newest checkpoint, ``tip``, which is ``here`` as it is in this work tree. ``kept``: the session
+    where nothing is recorded; ``turns``: how many ended since the words were written; ``turn``: the one to be recorded, which
+    ``ends`` or goes on."""
+
+    plan: SnapshotPlan
+    tip: Stored | None
+    here: Stored | None
+    kept: Session
+    turns: int
+    turn: Turn | None
+    ends: bool
+
+
+class _EndKnownError(UnchangedError):
+    """Nothing is new, and the newest checkpoint tells of the end of the turn already."""
+
+
+def _take_once(baton: Baton, occasion: _Occasion, track: str) -> Session:
+    """Take the checkpoint on top of the newest one that there is now. Raises AgainError where another one comes before it."""
+    due = _due(baton, occasion, track)
+    head, child = due.plan.draft.checkpoint.head, occasion.child
+    nothing = (occasion.begins() and not due.ends) or (child is not None and due.tip is None and head == child.head)
+    if nothing and not _moved(baton, due.plan.draft, due.tip):
+        return due.kept
+    due, checkpoint, news = _with_records(baton, occasion, due)
+    tip = due.tip
 
     def follow(draft: SnapshotDraft, newest: Stored | None) -> Checkpoint:
         """Called with the lock held, so that no word is older than the newest checkpoint's."""
-        nonlocal known
         unjoined = newest is None and tip is not None and tip.foreign
         if (newest and newest.id) != (tip and tip.id) and not unjoined:
             raise AgainError(f"track {in_quotes(track)} has moved {_TRIES} times while an automatic checkpoint was taken")
         if newest is None:
             return draft.checkpoint
-        lost = spot is not None and bool(spot.refs) and draft.checkpoint.step != newest.checkpoint.step  # their names
-        known = ends and _tells_of(newest.checkpoint, draft.checkpoint)
-        if not (news or (ends and not known) or lost) and _same(baton, draft, newest):
-            raise UnchangedError("nothing is new since the newest checkpoint")
-        return baton.redactor.checkpoint(carry(draft.checkpoint, baton.here(newest), turns, newest))
+        told = due.ends and _tells_of(newest.checkpoint, draft.checkpoint)
+        names = occasion.spot is not None and bool(occasion.spot.refs) and draft.checkpoint.step != newest.checkpoint.step
+        if not (news or names or (due.ends and not told)) and _same(baton, draft, newest):
+            raise (_EndKnownError if told else UnchangedError)("nothing is new since the newest checkpoint")
+        return baton.redactor.checkpoint(carry(draft.checkpoint, baton.here(newest), due.turns, newest))
 
     try:
-        done = baton.apply(replace(plan, draft=replace(plan.draft, checkpoint=checkpoint, follow=follow)))
-        return replace(kept, turns=0, began=done.stored.id)
+        done = baton.apply(replace(due.plan, draft=replace(due.plan.draft, checkpoint=checkpoint, follow=follow)))
+    except _EndKnownError:
+        return replace(due.kept, turns=0)
     except UnchangedError:
-        return replace(kept, turns=0) if known else kept
+        return due.kept
+    return replace(due.kept, turns=0, began=done.stored.id)
+
+
+def _due(baton: Baton, occasion: _Occasion, track: str) -> _Due:
+    """Capture the work tree, and tell which turn is recorded with it."""
+    event, spot = occasion.event, occasion.spot
+    tip = baton.store.before(track)
+    here = baton.here(tip) if tip is not None else None  # after a restore the words are those of the state that is here
+    going, names = (spot.paths, spot.names) if spot is not None else (None, ())
+    current = occasion.child is not None or makes_current(baton.store, track)
+    asked = Request(track=track, step=occasion.said, kind="auto", set_current=current, going=going, going_names=names)
+    plan, carried, whose = baton.plan(asked), words_of(here), occasion.of_turn()[1]
+    turns = int(event.moment == "turn") + (occasion.session.turns if occasion.session.words == carried else 0)
+    newer = 0 < _came_at() < whose.began_at  # a later turn has begun since
+    recorded = whose.began_at and not newer and (whose.open or event.moment in ("turn", "end"))
+    turn = sessions.turn(whose) if recorded else None
+    closes = occasion.ended is not None or (occasion.of is None and event.moment in ("turn", "end", "prompt"))
+    head, began = plan.draft.checkpoint.head, tip.id if tip else ""
+    kept = replace(occasion.session, turns=turns, words=carried, began=began, began_head=head or UNBORN)
+    return _Due(plan=plan, tip=tip, here=here, kept=kept, turns=turns, turn=turn, ends=turn is not None and closes)
+
+
+def _with_records(baton: Baton, occasion: _Occasion, due: _Due) -> tuple[_Due, Checkpoint, bool]:
+    """Return what is due and the checkpoint by what the client has on record, and whether that alone is worth one."""
+    (event, whose), here, draft = occasion.of_turn(), due.here, due.plan.draft
+    agent = _agent(baton, event, due.tip)  # last: the client may still be writing
+    news, seen = False, None
+    if occasion.begins() or occasion.event.moment in _NOW:  # what is on record now may be of the turn that begins
+        observed = here.checkpoint.observed if here is not None and not here.foreign else None
+    else:
+        observed, news, seen = _observed(baton, event, whose, agent, here, draft)
+    step = draft.checkpoint.step
+    if seen is not None and baton.settings.observe == "all":
+        step = on_record(step, whose, observed, seen)
+    if seen is not None and seen.later > 0 and seen.facts.open:  # the end is that of a turn before the one that goes on
+        due = replace(due, kept=replace(due.kept, open=True), turn=None, ends=False)
+    turn = due.turn and _edited(baton, due.turn, whose, seen, occasion.ended)
+    return due, replace(draft.checkpoint, step=_begun(step, _STEP), agent=agent, observed=observed, turn=turn), news
 
 
 def _came_at() -> int:
