@@ -99,14 +99,14 @@ def _theirs(record: Mapping[str, Any], track: str | None, created: datetime | No
 
 
 def _take(left: dict[str, Any], names: Iterable[str]) -> Any:
-    """The first of several near names that says something, taken out; the others stay, unless they say nothing."""
-    found = None
+    """Return the first of several near names that says something, taken out with those that say nothing or the same; the
+    others stay. An empty list or map is taken where no other says more."""
+    there = {name: left[name] for name in names if left.get(name) not in (None, "")}
+    first = next((name for name, item in there.items() if item not in ([], {})), next(iter(there), ""))
+    found = there.get(first)
     for name in names:
-        item = left.get(name)
-        if item is None or item == "" or (found is not None and item == found):
+        if left.get(name) in (None, "", [], {}) or _text(left[name]) == _text(found):
             left.pop(name, None)
-        elif found is None:
-            found = left.pop(name)
     return found
 
 

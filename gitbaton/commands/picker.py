@@ -37,7 +37,7 @@ from gitbaton.commands.pickerviews import Deeds, Offer, Offers, PickerView, View
 from gitbaton.errors import BatonError
 from gitbaton.model import STEPPING, Oid, Op, Stored
 from gitbaton.render import quoted
-from gitbaton.restore.values import UNMERGED, Order, PathAction
+from gitbaton.restore.values import UNMERGED, Order, PathAction, RestorePlan
 from gitbaton.store import Problem
 from gitbaton.store.turns import UnderWay
 from gitbaton.tools import rewinding
@@ -661,25 +661,32 @@ class Picker(App[int]):
     # The plan, and the deed.
 
     def _show_plan(self, shown: Offer) -> None:
-        """A plan, a line for each path; the paths that are in doubt first."""
-        at, plan = self.steps.highlighted, shown.plan
-        self.shown = shown
-        self.ordered = sorted(plan.steps, key=lambda step: URGENT.index(step.action))
+        """Show a plan: what stands above it, its name and doubts below, and a line for each path, those in doubt first."""
+        at, self.shown = self.steps.highlighted, shown
+        self._draw_plan_head(shown)
+        self._say_plan(shown.plan)
+        self.ordered = sorted(shown.plan.steps, key=lambda step: URGENT.index(step.action))
         self.steps.clear_options()
-        turn = any(one.plan.op == "revert" for one in self.offers.plans)
-        self._draw_offers(self.offers.plans if turn else ())
-        spoken = f"conversation: {shown.spoken}" if shown.spoken else ""
-        self._head("\n".join(filter(None, ["" if turn else f"{plain(plan.op)}: {counts(plan)}", spoken])))
-        doubts = [*plan.warnings, *([f"its turn is not taken back: {self.offers.why}"] if self.offers.why else [])]
-        if self.planning or doubts:
-            self.say(
-                self.changed + "; ".join([plan.name, *doubts]), "stale" if self.changed or not plan.complete or doubts else ""
-            )
-        self.changed = ""
-        self.steps.add_options([Option(self._step(step)) for step in self.ordered] or [Option(counts(plan))])
+        self.steps.add_options([Option(self._step(step)) for step in self.ordered] or [Option(counts(shown.plan))])
         self._swap(steps=True)
         self.steps.highlighted = min(at or 0, self.steps.option_count - 1)
         self._draw_frame()
+
+    def _draw_plan_head(self, shown: Offer) -> None:
+        """Draw the offers of a row where one of them is a revert, else the verb and its changes; then what is said."""
+        reverts = any(one.plan.op == "revert" for one in self.offers.plans)
+        self._draw_offers(self.offers.plans if reverts else ())
+        lines = [] if reverts else [f"{plain(shown.plan.op)}: {counts(shown.plan)}"]
+        self._head("\n".join([*lines, *([f"conversation: {shown.spoken}"] if shown.spoken else [])]))
+
+    def _say_plan(self, plan: RestorePlan) -> None:
+        """Say the name of a plan and its doubts, after what has changed since one was shown; nothing where another pane has the
+        focus and neither is there."""
+        doubts = [*plan.warnings, *([f"its turn is not taken back: {self.offers.why}"] if self.offers.why else [])]
+        if self.planning or self.changed or doubts:
+            stale = bool(self.changed or doubts or not plan.complete)
+            self.say(self.changed + "; ".join([plan.name, *doubts]), "stale" if stale else "")
+        self.changed = ""
 
     def _draw_offers(self, plans: Sequence[Offer]) -> None:
         """Draw the offers of a row, each with its changes; the marked one reversed."""

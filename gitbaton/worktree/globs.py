@@ -132,17 +132,17 @@ Elements = tuple[Tokens | None, ...]
 
 def check(glob: str) -> str:
     """Return the glob in its normal form, relative to the top of the work tree: without ``.``, ``..`` and doubled slashes,
-    ``folder/`` as ``folder/**``. Raises UsageError when it is empty, absolute, malformed, or names something outside or in
-    ``.git``."""
+    ``folder/`` as ``folder/**``. Raises UsageError when it is empty, absolute or malformed, begins with ``!``, has braces, or
+    names something outside or in ``.git``."""
     if not glob:
         raise UsageError("a glob is empty", "'.' means every file of the work tree")
+    if "\0" in glob or len(glob) > LONGEST:
+        raise UsageError("a glob has a NUL" if "\0" in glob else f"a glob is longer than {LONGEST} characters")
     if glob[0] == "/":
         hint = "globs are relative: in a plan file to the top of the work tree, on a command line to the current directory"
         raise UsageError(f"glob '{glob}' is absolute", hint)
     if glob[0] == "!":
         raise UsageError(f"glob '{glob}' begins with '!'", "globs do not exclude; quote a real one as '\\!'")
-    if "\0" in glob or len(glob) > LONGEST:
-        raise UsageError("a glob has a NUL" if "\0" in glob else f"a glob is longer than {LONGEST} characters")
     if any(found[1] for found in _BRACES.finditer(glob)):
         raise UsageError(f"glob '{glob}' has braces, which do not expand", "write one glob for each; quote real ones as '\\{'")
     names: list[str] = []
@@ -150,7 +150,7 @@ def check(glob: str) -> str:
     for piece in pieces:
         if piece not in ("", "."):
             _add(names, piece, glob)
-    if pieces[-1] in ("", ".", "..") and names[-1:] != ["**"]:
+    if literal_of(pieces[-1]) in ("", ".", "..") and names[-1:] != ["**"]:
         names.append("**")
     if len(names) > MOST_NAMES:
         raise UsageError(f"glob '{glob[:80]}...' has more than {MOST_NAMES} names")

@@ -60,6 +60,17 @@ def steps(repo: Sandbox, encoded: str = "t") -> list[str]:
 
 
 @pytest.mark.deep
+def test_a_near_name_that_is_empty_hides_no_other_and_nothing_said_is_dropped(repo: Sandbox, tmp_path: Path) -> None:
+    says = [{"decisions": [], "decision": ["use X"]}, {"note": 1, "notes": True}, {"decisions": [], "extra": {}, "extras": {}}]
+    place = folder(tmp_path / "old", history([record(n, **more) for n, more in enumerate(says)]))
+    repo.ok("import", str(place))
+    one, two, three = (json.loads(repo.ok("show", f"t~{n}", "--json").out)["checkpoint"] for n in (2, 1, 0))
+    assert (one["decisions"], one["extra"]) == (["use X"], {})
+    assert (two["note"], two["extra"]) == ("1", {"notes": "true"})
+    assert (three["decisions"], three["extra"]) == ([], {})
+
+
+@pytest.mark.deep
 def test_the_plain_older_format(repo: Sandbox, tmp_path: Path) -> None:
     place = lay(tmp_path / "old", "plain", repo.head())
     done = repo.ok("import", str(place))

@@ -177,6 +177,7 @@ def test_names_that_are_not_utf8_match() -> None:
 @pytest.mark.parametrize(
     ("glob", "words"),
     [
+        ("/" + "a" * 4096, "longer than 4096"),
         *[("", "is empty"), ("/x", "absolute"), ("../x", "leaves"), ("a/../../x", "leaves"), ("a/\\.\\./../x/../..", "leaves")],
         *[("a/*/../x", "after a wildcard"), ("**/..", "after a wildcard"), (".git", "'.git'"), ("a/.GIT/x", "'.git'")],
         *[("\\.git/x", "'.git'"), ("[a", "without a ']'"), ("[a/b]", "without a ']'"), ("a\\", "quotes nothing")],
@@ -187,7 +188,14 @@ def test_names_that_are_not_utf8_match() -> None:
             ("*.{c,h}", "braces"),
             ("!x", "'!'"),
         ],
-        *[("a\0", "NUL"), ("a" * 4097, "4096"), ("a" * 256, "255"), ("?" * 65, "64 wildcards"), ("a/" * 129, "128 names")],
+        *[
+            ("a\0", "NUL"),
+            ("a" * 4097, "4096"),
+            ("/" + "a" * 4096, "4096"),
+            ("a" * 256, "255"),
+            ("?" * 65, "64 wildcards"),
+            ("a/" * 129, "128 names"),
+        ],
     ],
 )
 def test_what_names_no_file_of_the_work_tree_is_refused(glob: str, words: str) -> None:
@@ -201,6 +209,7 @@ def test_what_names_no_file_of_the_work_tree_is_refused(glob: str, words: str) -
 def test_normal_forms() -> None:
     given = {"./a//b": "a/b", ".": "**", "a/": "a/**", "a/.": "a/**", "a/b/..": "a/**", "a/../b": "b", "**/**/x": "**/x"}
     given |= {"a/**/": "a/**", "./": "**", "\\{a,b}": "\\{a,b}", "[id].c": "[id].c", ".github": ".github", "a/*/": "a/*/**"}
+    given |= {"\\.": "**", "a/\\.\\.": "**", "a/b/\\.\\.": "a/**", "a/\\.": "a/**"}
     assert {glob: globs.check(glob) for glob in given} == given
     assert globs.relative("../x", "sub") == "x" and globs.relative(".", "a[1]/*") == "a\\[1]/\\*/**"
     with pytest.raises(UsageError, match=re.escape("glob '../../x' leaves the work tree")):
