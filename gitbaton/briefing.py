@@ -349,7 +349,8 @@ class _Brief:
         runs, rows, told = self.observed.tests, list[str](), list[str]()
         later = dict(zip(runs, self.scene.live.tests or (None,) * len(runs), strict=True))
         known = [run for run in runs if run.result != "unknown"] or list(runs[:1])
-        for run in [*known[:1], *[run for run in known[1:] if run.result == "failed"][:1]]:
+        failed = [run for run in known[1:] if run.result == "failed"]
+        for run in [*known[:1], *failed[:1]]:
             changed = since_run(run, later[run])
             text = test_line(run, age(run.ended, self.now), changed, run.edited_more, named=1)
             names = run.names if run is known[0] or not changed else ()  # of an older run, what failed then may be mended now

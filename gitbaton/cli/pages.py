@@ -64,9 +64,14 @@ def of_all() -> list[PageBlock]:
     told = list(markdown(shipped("git-baton.md")))
     at = next(at for at, block in enumerate(told) if block.kind == "head" and block.text != "DESCRIPTION")
     blocks = [
-        *(_head("name"), PageBlock("text", f"git-baton - {SUMMARY}")),
-        *(_head("synopsis"), PageBlock("text", f"**git baton** {_synopsis(declared(main))} VERB ...")),
-        *(*told[:at], _head("options"), *_options(declared(main)), _head("verbs")),
+        _head("name"),
+        PageBlock("text", f"git-baton - {SUMMARY}"),
+        _head("synopsis"),
+        PageBlock("text", f"**git baton** {_synopsis(declared(main))} VERB ..."),
+        *told[:at],
+        _head("options"),
+        *_options(declared(main)),
+        _head("verbs"),
     ]
     for title, verbs in GROUPS.items():
         blocks += [PageBlock("text", f"**{title.capitalize()}**"), *_listed(verbs)] if title else []

@@ -215,8 +215,10 @@ class Views:
             around = [part for key, one in kept for part in self._pair(key, one.text, row)]
             return PickerView([*failed(error).lines, ViewLine(""), *around], "what was said around it" if around else "")
         mark = quoting(stored)
-        texts = [(who, [ViewLine(text, label=f"{mark}    ") for text in said]) for who, said in found]
-        rows = [row for who, said in texts for row in (ViewLine(who, "manual", mark), *said, ViewLine("", label=mark))]
+        rows = list[ViewLine]()
+        for who, said in found:
+            texts = (ViewLine(text, label=f"{mark}    ") for text in said)
+            rows += [ViewLine(who, "manual", mark), *texts, ViewLine("", label=mark)]
         shown = rows[:-1] if whole else rows[-MANY - 1 : -1]
         lines = [row._replace(text=_short(row.text.expandtabs(4), whole=whole)) for row in shown]
         parts = [at for at, row in enumerate(shown) if row.slot]

@@ -467,8 +467,9 @@ def _go_on(work: _Work) -> None:
     """Let a detached process take the checkpoint; the one that is due already is not asked for again. Never raises."""
     from gitbaton.system.process import detach
 
-    # After a prompt the agent is at work by then, and its edits are the turn's.
-    if work.event is None or work.event.moment not in {*_KEPT, "start"} - {"prompt"} or work.late is not None:
+    if work.event is None or work.event.moment not in (*_KEPT, "start") or work.late is not None:
+        return
+    if work.event.moment == "prompt":  # the agent is at work by then, and its edits are the turn's
         return
     try:
         if os.path.isfile(sys.argv[0]):

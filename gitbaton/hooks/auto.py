@@ -550,9 +550,8 @@ def keep_subagent(baton: Baton, event: HookEvent, project: str) -> None:
     child = Child(head=head or None)
     kind = event.who or "subagent"
     begun = event.moment == "child-start"
-    said = (
-        f"subagent {'started' if begun else 'ended'}: {opening(kind if begun else _task(event) or kind, baton.redactor.text)}"
-    )
+    task = "" if begun else _task(event)
+    said = f"subagent {'started' if begun else 'ended'}: {opening(task or kind, baton.redactor.text)}"
     take(baton, event, Session(), lambda: _track(baton, track), said, child=child)
 
 

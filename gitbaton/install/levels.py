@@ -195,7 +195,8 @@ def _one(document: Document, client: Client, event: str, wanted: dict[str, Any])
     """Let the event hold our entry once: in the place of one of ours, with its lines alone renewed, or at the end."""
     entry = _handlers(wanted)[0]
     written = {key: entry[key] for key in (TYPE, *KEYS) if key in entry}  # the rest may be set otherwise by the user
-    there = [one for one in _ours(document, client, event) if len(one[0]) == (5 if HOOKS in wanted else 3)]
+    depth = 5 if HOOKS in wanted else 3
+    there = [one for one in _ours(document, client, event) if len(one[0]) == depth]
     if not there:
         _drop(document, client, event)
         document.append((HOOKS, event), wanted)

@@ -185,7 +185,10 @@ def log(baton: Baton, call: ToolCall) -> Answer:
     for s in history.items:
         c = s.checkpoint
         words = [
-            *(baton.short(s.id), verdict(s), age(c.created, now), f"{bare(c.track)}: {line(title_of(c))}"),
+            baton.short(s.id),
+            verdict(s),
+            age(c.created, now),
+            f"{bare(c.track)}: {line(title_of(c))}",
             *([f"[{line(c.label)}]"] if c.label else []),
             *(f"({name})" for name, is_so in ((c.kind, c.kind != "manual"), ("foreign", s.foreign_words)) if is_so),
         ]
@@ -209,7 +212,10 @@ def show(baton: Baton, call: ToolCall) -> Answer:
     stored = baton.resolve(call.given.get("checkpoint"), call.given.get("track"))
     c = stored.checkpoint
     pairs = [
-        *(("label", c.label or ""), ("previous", c.previous or ""), ("commit", stored.commit), ("base", stored.base or "")),
+        ("label", c.label or ""),
+        ("previous", c.previous or ""),
+        ("commit", stored.commit),
+        ("base", stored.base or ""),
         *([("files", c.files.tree), ("changed", str(c.files.changed))] if c.files else [("files", "")]),
     ]
     facts = _quoted([key_value(key, value) for key, value in pairs], stored)

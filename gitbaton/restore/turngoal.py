@@ -94,8 +94,8 @@ class Merging:
     def back(self, path: str, now: PathState, after: PathState, before: PathState, label: str) -> MergedPath:
         """Return a path with the change from ``before`` to ``after`` taken back; ``label`` names what was before."""
         if now.same(after):
-            contents = {state.entry and state.entry.oid for state in (now, before)}
-            raw = now.raw if before.raw is None and len(contents) == 1 else before.raw
+            now_oid, before_oid = (state.entry.oid if state.entry is not None else None for state in (now, before))
+            raw = now.raw if before.raw is None and now_oid == before_oid else before.raw
             return MergedPath(state=PathState(entry=before.entry, raw=raw))
         if now.same(before):
             return MergedPath(state=now)

@@ -186,10 +186,8 @@ def _try(place: Scratch, stored: Stored, command: Sequence[str], out: int) -> in
 def _verdict(baton: Baton, plan: BisectPlan, low: int, high: int, tried: int) -> BisectVerdict:
     good = plan.candidates[low] if low >= 0 else plan.good
     candidates = plan.candidates[low + 1 : high + 1]
-    words = (
-        *("-r", "--no-renames", "--no-ext-diff", "--no-textconv", "--end-of-options"),
-        *(good.tree, candidates[-1].tree, "--"),
-    )
+    between = (good.tree, candidates[-1].tree)
+    words = ("-r", "--no-renames", "--no-ext-diff", "--no-textconv", "--end-of-options", *between, "--")
     stat = baton.repo.git.out("diff-tree", "--stat=80", "--summary", *words).decode("utf-8", "replace")
     rows = (row.split("\t", 2) for row in zsplit(baton.repo.git.out("diff-tree", "--numstat", "-z", *words)))
     changes = tuple(
