@@ -61,7 +61,11 @@ def steps(repo: Sandbox, encoded: str = "t") -> list[str]:
 
 @pytest.mark.deep
 def test_a_near_name_that_is_empty_hides_no_other_and_nothing_said_is_dropped(repo: Sandbox, tmp_path: Path) -> None:
-    says = [{"decisions": [], "decision": ["use X"]}, {"note": 1, "notes": True}, {"decisions": [], "extra": {}, "extras": {}}]
+    says: list[dict[str, Any]] = [
+        {"decisions": [], "decision": ["use X"]},
+        {"note": 1, "notes": True},
+        {"decisions": [], "extra": {}, "extras": {}},
+    ]
     place = folder(tmp_path / "old", history([record(n, **more) for n, more in enumerate(says)]))
     repo.ok("import", str(place))
     one, two, three = (json.loads(repo.ok("show", f"t~{n}", "--json").out)["checkpoint"] for n in (2, 1, 0))
