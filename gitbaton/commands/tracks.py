@@ -161,7 +161,7 @@ def _delete(ctx: Invocation, baton: Baton, name: str, *, force: bool, yes: bool,
                 made,
                 lambda: pruning.deletion(baton, made.track),
                 lambda made: laid_out(ctx, baton, lambda look: plan_lines(look, made), json=json),
-                lambda made: (made, pruning.apply_deletion(baton, made)),
+                lambda made: (made, [*pruning.apply_deletion(baton, made), *baton.refresh()]),
                 "delete for good?",
                 lambda made: pruning.permit(baton, made, force=force),
             )

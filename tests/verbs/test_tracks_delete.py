@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -185,6 +186,23 @@ def test_it_asks(repo: Sandbox, answer: bytes, code: int) -> None:
         screen.press(answer)
         assert screen.end() == code
     assert (repo.baton("log", "t").code == 2) == (code == 0)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("asked", [True, False])
+def test_files_that_were_lost_are_written_anew(repo: Sandbox, asked: bool) -> None:
+    repo.ok("snapshot", "--track", "t", "--step", "one")
+    repo.ok("snapshot", "--track", "stays", "--step", "two")
+    latest = repo.path / "runtime/checkpoints/LATEST.json"
+    shutil.rmtree(latest.parent)
+    if asked:
+        with Terminal(repo.path, "--no-pager", "tracks", "delete", "t") as screen:
+            screen.until(b"delete for good? [y/N] ")
+            screen.press(b"y\n")
+            assert screen.end() == 0
+    else:
+        repo.ok("tracks", "delete", "t", "--yes")
+    assert list(json.loads(latest.read_text())["tracks"]) == ["stays"]
 
 
 @pytest.mark.deep
