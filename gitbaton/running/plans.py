@@ -315,9 +315,9 @@ def read(source: str | bytes, top: str, *, name: str | None = None, alone: bool 
     default its path or ``baton.toml``. Its steps come in an order in which they can run. ``alone``: they may wait for steps
     that are not in it. Raises UsageError that names the file, the line and the step."""
     if isinstance(source, str):
-        name, path = name or source, path_of(source, top)
+        name = name or source
         try:
-            raw = load(source)
+            raw, path = load(source), path_of(source, top)
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else None
             raise UsageError(f"cannot read {in_quotes(name)}: {(reason or str(error)).lower()}") from None

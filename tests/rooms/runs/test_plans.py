@@ -119,6 +119,8 @@ def test_a_plan_file_is_named_by_its_place_in_the_work_tree(tmp_path: Path) -> N
     for missing, words in ((tmp_path / "no", "no such file"), (tmp_path, "is a directory")):
         with pytest.raises(UsageError, match=f"cannot read '{missing}': {words}"):
             plans.read(str(missing), top)
+    with pytest.raises(UsageError, match=r"cannot read '.*': embedded null byte"):
+        plans.read("a\0b", top)
 
 
 def test_r25_a_plan_that_cannot_be_carried_out_is_refused_before_anything_runs(repo: Sandbox) -> None:
