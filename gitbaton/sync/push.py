@@ -310,9 +310,8 @@ class _Push:
         limit = self.baton.clock() + SLACK
         compared = ChainComparison(store, seen, self.ours, (self.mine, both), self.shown, limit, rewriting=rewriting)
         moves, objects, warnings, left = compared.moves(choice), compared.objects, list(self.warnings), ""
-        if (
-            META in seen.refs or seen.tracks or any(move.action != "refused" for move in moves)
-        ):  # else nothing of ours is wanted there
+        ours = META in seen.refs or bool(seen.tracks)
+        if ours or any(move.action != "refused" for move in moves):  # else nothing of ours is wanted there
             told, more = meta_move(store, seen, both)
             moves, objects = [*moves, *told], [*objects, *more]
         try:
@@ -320,8 +319,8 @@ class _Push:
             left = keeps(store, compared, moves)
             moves, objects = [*moves, *noted], [*objects, *more]
         except RecordError as error:
-            ours = {ref: oid for ref, oid in own_refs(store).items() if ref == NOTES}
-            self.left |= torn_refs(store, ours, user_tips(store))
+            notes = {ref: oid for ref, oid in own_refs(store).items() if ref == NOTES}
+            self.left |= torn_refs(store, notes, user_tips(store))
             warnings += [f"no notes are pushed: {error.message}"] if NOTES not in self.left else []
         public = {m.name: m.new for m in moves if m.kind == "track" and m.action not in ("delete", "refused") and m.new}
         moves += talk_moves(self.baton, seen, public, self.left) if choice.transcripts else []

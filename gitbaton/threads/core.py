@@ -319,7 +319,8 @@ class Core:
         try:
             yield
         except BaseException as error:
-            self.unsure = self.unsure or not isinstance(error, BatonError)
+            if not isinstance(error, BatonError):
+                self.unsure = True
             raise
 
     def note_ours(self, refs: Sequence[str]) -> None:
@@ -573,7 +574,8 @@ class Core:
             self.table.weigh(segment, len(record))
             return token
         except BaseException as error:
-            self.unsure = self.unsure or not isinstance(error, BatonError)  # of which nothing was appended
+            if not isinstance(error, BatonError):  # else nothing was appended
+                self.unsure = True
             raise
 
     def _new(self, given: Typed, blobs: dict[Id, bytes]) -> Id:
