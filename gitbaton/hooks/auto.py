@@ -184,7 +184,7 @@ def take(
 
 @value
 class _Occasion:
-    """What an automatic checkpoint is taken for; its parts are those of ``take``."""
+    """Occasion of an automatic checkpoint; its parts are those of ``take``."""
 
     event: HookEvent
     session: Session
@@ -205,7 +205,7 @@ class _Occasion:
 
 @value
 class _Due:
-    """What is due on top of the newest checkpoint, ``tip``, which is ``here`` as it is in this work tree. ``kept``: the session
+    """A capture on top of the newest checkpoint, ``tip``, which is ``here`` as it is in this work tree. ``kept``: the session
     where nothing is recorded; ``turns``: how many ended since the words were written; ``turn``: the one to be recorded, which
     ``ends`` or goes on."""
 
