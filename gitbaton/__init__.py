@@ -17,11 +17,11 @@ __version__ = "0.2.0"
 __all__ = ["Baton", "BatonError", "Checkpoint", "Request", "__version__"]
 
 if TYPE_CHECKING:
-    from gitbaton.baton import Baton, Request
-    from gitbaton.errors import BatonError
-    from gitbaton.model import Checkpoint
+    from gitbaton.base.errors import BatonError
+    from gitbaton.base.model import Checkpoint
+    from gitbaton.checkpoints.baton import Baton, Request
 
-_HOMES = {"Baton": "baton", "Request": "baton", "BatonError": "errors", "Checkpoint": "model"}
+_HOMES = {"Baton": "checkpoints.baton", "Request": "checkpoints.baton", "BatonError": "base.errors", "Checkpoint": "base.model"}
 
 
 def __getattr__(name: str) -> Any:

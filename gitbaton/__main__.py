@@ -1,5 +1,5 @@
 """``python -m gitbaton``."""
 
-from gitbaton.main import run
+from gitbaton.cli.main import run
 
 run()

@@ -14,7 +14,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-from gitbaton.threads.store import ThreadStore
+from gitbaton.langgraph.threads.store import ThreadStore
 from tests.kit import Sandbox, find_new_git
 from tests.kit.places import ROOT
 from tests.kit.threads import QUIET

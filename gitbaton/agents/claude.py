@@ -31,7 +31,7 @@ from gitbaton.agents.records import (
     words,
 )
 from gitbaton.agents.signs import Asked, Edited, Ended, RecordStep, Said, Shown
-from gitbaton.model import DoctorFinding
+from gitbaton.base.model import DoctorFinding
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

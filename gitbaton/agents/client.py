@@ -8,16 +8,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from gitbaton.agents.payload import absolute, edited_in, fields_of, names_one, valid, word
 from gitbaton.agents.signs import Asked, RecordStep
-from gitbaton.agents.values import NAMES, HookEvent
-from gitbaton.model import DoctorFinding
-from gitbaton.values import TYPE_CHECKING, value
+from gitbaton.base.clients import NAMES, HookEvent
+from gitbaton.base.model import DoctorFinding
+from gitbaton.base.values import TYPE_CHECKING, value
 
 if TYPE_CHECKING:
     from datetime import datetime
     from typing import Any, Literal, Protocol
 
     from gitbaton.agents.signs import Planned, Record, Shown, Sign
-    from gitbaton.agents.values import Inject, Moment
+    from gitbaton.base.clients import Inject, Moment
 
     Fields = Mapping[str, object]
     Shape = Literal["groups", "flat", "shells", "plugin"]

@@ -33,7 +33,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from gitbaton.agents.client import Fields, Installed
     from gitbaton.agents.signs import Planned, Record, Sign
-    from gitbaton.model import DoctorFinding
+    from gitbaton.base.model import DoctorFinding
 
 _ANSWER = r"\A(?:The )?[Uu]ser (?:responded|selected|answered)(?: with)?: *"
 _NO = ("rejected", "denied")

@@ -12,7 +12,7 @@ from itertools import islice
 
 from gitbaton.agents.shell import DEPTH, Segment, UnreadableError, names_of, pieces, scripts, segments, unassigned, words_of
 from gitbaton.agents.testcommands import started
-from gitbaton.values import replace, value
+from gitbaton.base.values import replace, value
 
 _LONG = 100_000
 _MOST_PLACES = 8  # folders in which a command may run

@@ -13,8 +13,8 @@ from functools import partial
 from gitbaton.agents.payload import valid
 from gitbaton.agents.signs import POINT, STATES, Asked, Called, CommandRun, Edited, Ended, Item, Looked, Planned, Said, Searched
 from gitbaton.agents.turns import MINUTE, Deed, actions, alike, answers, idle, one_line, rows, tidy
-from gitbaton.codec import Json, cut, ending, first_line, middle
-from gitbaton.values import TYPE_CHECKING, replace, value
+from gitbaton.base.codec import Json, cut, ending, first_line, middle
+from gitbaton.base.values import TYPE_CHECKING, replace, value
 
 if TYPE_CHECKING:
     from typing import Any, Literal, Protocol, TypeVar
@@ -78,7 +78,7 @@ Redact = Callable[[str], str]
 @value
 class KeptPrompt:
     """A prompt, its beginning and its end where it was long, and when, in seconds since 1970; ``size``: how long it was.
-    ``kind`` and ``about`` as in ``gitbaton.model.Prompt``."""
+    ``kind`` and ``about`` as in ``gitbaton.base.model.Prompt``."""
 
     at: float
     text: str

@@ -24,7 +24,7 @@ from gitbaton.agents.records import (
     words,
 )
 from gitbaton.agents.signs import Asked, RecordStep, Said, Shown
-from gitbaton.model import DoctorFinding
+from gitbaton.base.model import DoctorFinding
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

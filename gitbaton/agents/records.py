@@ -25,7 +25,7 @@ from gitbaton.agents.signs import (
     Searched,
     Shown,
 )
-from gitbaton.values import TYPE_CHECKING, value
+from gitbaton.base.values import TYPE_CHECKING, value
 
 if TYPE_CHECKING:
     from gitbaton.agents.signs import Sign, State

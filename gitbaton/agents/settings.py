@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from gitbaton.values import value
+from gitbaton.base.values import value
 
 Path = Sequence[str | int]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from gitbaton.values import replace, value
+from gitbaton.base.values import replace, value
 
 DEPTH = 8
 LONGEST = 1 << 15

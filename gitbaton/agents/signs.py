@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gitbaton.values import TYPE_CHECKING, value
+from gitbaton.base.values import TYPE_CHECKING, value
 
 if TYPE_CHECKING:
     from typing import Literal
@@ -48,7 +48,7 @@ class RecordStep:
 @value
 class Asked:
     """The user said something. ``at``, here and below: seconds since 1970, None where the record has no time. ``kind`` and
-    ``about`` as in ``gitbaton.model.Prompt``: an answer, words at a refusal, a plan that was approved or rejected (its
+    ``about`` as in ``gitbaton.base.model.Prompt``: an answer, words at a refusal, a plan that was approved or rejected (its
     text)."""
 
     at: float | None

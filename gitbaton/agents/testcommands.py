@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from gitbaton.agents.shell import DEPTH, names_of, unassigned
 from gitbaton.agents.testoutput import ANY
-from gitbaton.values import TYPE_CHECKING, replace, value
+from gitbaton.base.values import TYPE_CHECKING, replace, value
 
 if TYPE_CHECKING:
     from typing import Literal

@@ -26,7 +26,7 @@ from gitbaton.agents.testcommands import (
 )
 from gitbaton.agents.testoutput import ANY, Summary, failing, shows_failure, summary, window
 from gitbaton.agents.turns import actions, program
-from gitbaton.values import TYPE_CHECKING, value
+from gitbaton.base.values import TYPE_CHECKING, value
 
 if TYPE_CHECKING:
     from typing import Literal

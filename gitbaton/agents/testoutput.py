@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from itertools import chain, islice
 
-from gitbaton.values import TYPE_CHECKING, replace, value
+from gitbaton.base.values import TYPE_CHECKING, replace, value
 
 if TYPE_CHECKING:
     from typing import Literal

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 
 from gitbaton.agents.shell import LONGEST, Segment, UnreadableError, names_of, segments
-from gitbaton.values import TYPE_CHECKING, replace, value
+from gitbaton.base.values import TYPE_CHECKING, replace, value
 
 if TYPE_CHECKING:
     from typing import Literal

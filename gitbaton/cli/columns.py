@@ -8,7 +8,7 @@ import sys
 import unicodedata
 from functools import cache
 
-from gitbaton.codec import plain
+from gitbaton.base.codec import plain
 
 
 def width(text: str) -> int:

@@ -10,15 +10,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Optional
 
-from gitbaton import terminal
-from gitbaton.baton import Baton
+from gitbaton.base import terminal
+from gitbaton.base.codec import Json, canonical, escaped, in_quotes, plain
+from gitbaton.base.errors import MENDS, DamagedIndexError, NotFoundError, UsageError
+from gitbaton.base.model import DoctorFinding, Stored
+from gitbaton.checkpoints.baton import Baton
+from gitbaton.checkpoints.store import Problem
 from gitbaton.cli.options import AFTER, Argument, Globals, Invocation, Option
-from gitbaton.codec import Json, canonical, escaped, in_quotes, plain
-from gitbaton.errors import MENDS, DamagedIndexError, NotFoundError, UsageError
 from gitbaton.git.loose import index_anew
 from gitbaton.git.repo import Door, Progress, Repo, discover, silent
-from gitbaton.model import DoctorFinding, Stored
-from gitbaton.store import Problem
 
 if TYPE_CHECKING:
     from gitbaton.cli.look import Look
@@ -80,7 +80,7 @@ def opened(
             _ = baton.latest  # refuse a bad directory before anything is written
         warn_all(baton.passed)
         if os.path.lexists(os.path.join(baton.repo.own_dir, "restore")):  # one was killed, or is at work
-            from gitbaton.restore import recover
+            from gitbaton.checkpoints.restore import recover
 
             warn_all(["an interrupted restore waits to be ended"] if dry_run else recover(baton))
         try:

@@ -6,16 +6,16 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 
-from gitbaton import terminal
-from gitbaton.baton import Baton
+from gitbaton.base import terminal
+from gitbaton.base.codec import Json, bare, counted, first_line, in_quotes, plain, timestamp
+from gitbaton.base.model import NOT_ENDED, Live, Oid, Stored
+from gitbaton.base.values import TYPE_CHECKING, value
+from gitbaton.checkpoints.baton import Baton
+from gitbaton.checkpoints.render import line, quoted, title
 from gitbaton.cli.columns import cut, screen, width
-from gitbaton.codec import Json, bare, counted, first_line, in_quotes, plain, timestamp
-from gitbaton.model import NOT_ENDED, Live, Oid, Stored
-from gitbaton.render import line, quoted, title
-from gitbaton.values import TYPE_CHECKING, value
 
 if TYPE_CHECKING:
-    from gitbaton.store.turns import UnderWay
+    from gitbaton.checkpoints.store.turns import UnderWay
 
 Cell = tuple[tuple[str, str], ...]
 """Pieces of text, each with the slot of its colour."""

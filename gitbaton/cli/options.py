@@ -3,10 +3,11 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, Optional
 
-from gitbaton import __version__, terminal
-from gitbaton.errors import UsageError
+from gitbaton import __version__
+from gitbaton.base import terminal
+from gitbaton.base.errors import UsageError
+from gitbaton.base.values import value
 from gitbaton.git.repo import Repo
-from gitbaton.values import value
 
 AFTER = "gitbaton.after"  # how many words stood after `--`, in a context's meta; None without it
 

@@ -8,10 +8,10 @@ import textwrap
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
+from gitbaton.base.system.files import DATA, shipped
 from gitbaton.cli.columns import broken, screen
 from gitbaton.cli.options import Argument, Declared, declared, main
 from gitbaton.cli.verbs import GROUPS, VERBS, below, verb_function
-from gitbaton.system.files import DATA, shipped
 
 GUIDE = {"share": "sharing", "keep": "keeping", "agents": "agents", "runs": "runs", "langgraph": "langgraph", "care": "storage"}
 SUMMARY = "hand the baton over inside git: checkpoints of an agent's work"

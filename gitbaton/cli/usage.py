@@ -8,10 +8,10 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from gitbaton import terminal
+from gitbaton.base import terminal
+from gitbaton.base.errors import UsageError
 from gitbaton.cli.options import AFTER, Declared, Option, after, declared, main
 from gitbaton.cli.verbs import DESTROY, GROUPS, VERBS, below, find, verb_function
-from gitbaton.errors import UsageError
 from gitbaton.git.repo import Repo
 
 HELP = ["-h", "--help"]
@@ -151,7 +151,7 @@ def _misused(error: Any, words: list[str]) -> UsageError:
     text = re.sub(r"^Got unexpected extra arguments?(?:\(s\))? \((.*)\)$", r"unexpected argument '\1'", text)
     hints = []
     if text.startswith("unexpected argument") and words[:1] == ["undo"]:
-        from gitbaton.render import in_shell
+        from gitbaton.checkpoints.render import in_shell
 
         turn = in_shell(words[-1])
         hints = [f"to take back a turn, and not a restore: git baton revert {turn}"]

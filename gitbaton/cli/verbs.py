@@ -140,7 +140,7 @@ def verb_function(name: str) -> "Callable[..., int]":
     import importlib
 
     module, _, function = FILES.get(name, f"{name.replace(' ', '_')}.command").partition(".")
-    found: Callable[..., int] = getattr(importlib.import_module(f"gitbaton.commands.{module}"), function)
+    found: Callable[..., int] = getattr(importlib.import_module(f"gitbaton.cli.commands.{module}"), function)
     return found
 
 

@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import Optional
 
-from gitbaton import terminal
+from gitbaton.base import terminal
+from gitbaton.base.codec import plain
 from gitbaton.cli.columns import cut, screen, width
-from gitbaton.codec import plain
 
 ERASE = "\r\x1b[K"
 DELAY = 1.0  # seconds until it is shown; GIT_PROGRESS_DELAY, git's own variable, says otherwise

@@ -8,7 +8,11 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
-from gitbaton.errors import MENDS, GitError, GitTimeoutError, RefConflictError
+from gitbaton.base.errors import MENDS, GitError, GitTimeoutError, RefConflictError
+from gitbaton.base.model import Head, Oid
+from gitbaton.base.system.files import read_regular, write_all
+from gitbaton.base.system.process import Coprocess, Result
+from gitbaton.base.values import cast
 from gitbaton.git.loose import FEW, drop_torn, is_shared, put_in
 from gitbaton.git.objects import (
     LASTING,
@@ -29,10 +33,6 @@ from gitbaton.git.objects import (
     zero,
 )
 from gitbaton.git.run import Git, checked
-from gitbaton.model import Head, Oid
-from gitbaton.system.files import read_regular, write_all
-from gitbaton.system.process import Coprocess, Result
-from gitbaton.values import cast
 
 SYNCED = ("core.fsync=all", "core.fsyncMethod=fsync")
 _MOVE = ("update-ref", "--no-deref", "-z", "--stdin")

@@ -12,10 +12,10 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 
-from gitbaton.errors import GitError, RemoteError
+from gitbaton.base.errors import GitError, RemoteError
+from gitbaton.base.system.process import Process, Result, begin
 from gitbaton.git.repo import Progress
 from gitbaton.git.run import Git
-from gitbaton.system.process import Process, Result, begin
 
 _LOOK = 0.2  # seconds between two looks at how far git is
 # What git and the server say of how far they are, and nothing else: a hook's words begin with "remote: ", too.

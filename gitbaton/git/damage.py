@@ -11,17 +11,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from glob import escape, glob
 
-from gitbaton.errors import GitError, RefConflictError
+from gitbaton.base.errors import GitError, RefConflictError
+from gitbaton.base.model import Oid
+from gitbaton.base.system.files import read_or_none, sync_paths
+from gitbaton.base.system.groups import boot
+from gitbaton.base.values import value
 from gitbaton.git import reffiles
 from gitbaton.git.binary import BinaryObjects
 from gitbaton.git.loose import STAMP, is_hollow
 from gitbaton.git.objects import OID, digest, packed_refs
 from gitbaton.git.repo import Repo, make_folder, put
 from gitbaton.git.run import BORROWED, Git, base_environment, checked
-from gitbaton.model import Oid
-from gitbaton.system.files import read_or_none, sync_paths
-from gitbaton.system.groups import boot
-from gitbaton.values import value
 
 BROKEN = "broken"  # in our folder of the common directory, by the time: what was moved away
 _ASKED = ("commit", "tree", "blob", "tag")

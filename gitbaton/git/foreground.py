@@ -6,9 +6,9 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 
+from gitbaton.base.system.process import spawn
 from gitbaton.git.repo import Repo, leads_back
 from gitbaton.git.run import BORROWED, LOCAL_ENV, STORES, Git, borrowing, quoted, taken_back
-from gitbaton.system.process import spawn
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,11 +6,11 @@ import os
 from collections.abc import Iterable
 from contextlib import suppress
 
-from gitbaton.errors import RecordError
+from gitbaton.base.errors import RecordError
+from gitbaton.base.model import Oid
 from gitbaton.git.objects import LARGEST, MAX_TREE, NewObject, Objects, TreeEntry, new_object, parse_tree, tree_data
 from gitbaton.git.questions import matching
 from gitbaton.git.repo import Repo
-from gitbaton.model import Oid
 
 _SECONDS = 60.0
 _FETCHING = ("fetch.negotiationAlgorithm=noop", "maintenance.auto=false", "gc.auto=0")

@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import pygit2
 from pygit2.enums import ObjectType
 
-from gitbaton.errors import GitError, NotARepositoryError
+from gitbaton.base.errors import GitError, NotARepositoryError
+from gitbaton.base.model import Head, Oid
+from gitbaton.base.system.files import mode_of
 from gitbaton.git.binary import GitObjects
 from gitbaton.git.objects import LONGEST, MAX_READ, Algorithm, Kind, Object, check_size, is_oid, is_ref, linked_ref
 from gitbaton.git.run import Git
-from gitbaton.model import Head, Oid
-from gitbaton.system.files import mode_of
 
 _KIND: dict[int, Kind] = {
     ObjectType.COMMIT: "commit",

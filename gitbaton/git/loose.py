@@ -11,12 +11,12 @@ from _thread import allocate_lock  # threading is dear to import
 from collections.abc import Container, Iterable, Sequence
 from contextlib import suppress
 
-from gitbaton.errors import GitError
+from gitbaton.base.errors import GitError
+from gitbaton.base.model import Oid
+from gitbaton.base.system.files import names_in, read_or_none, read_regular, write_atomic
+from gitbaton.base.system.groups import boot
 from gitbaton.git.objects import Algorithm, NewObject, digest, parse_tree
 from gitbaton.git.run import quoted
-from gitbaton.model import Oid
-from gitbaton.system.files import names_in, read_or_none, read_regular, write_atomic
-from gitbaton.system.groups import boot
 
 STAMP = "boot"  # in our folder of the common directory
 _CHUNK = 1 << 20

@@ -8,12 +8,12 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from gitbaton.errors import GitError
+from gitbaton.base.errors import GitError
+from gitbaton.base.system.files import acquire, closing_fd
+from gitbaton.base.system.process import detach, leave
 from gitbaton.git.questions import matching
 from gitbaton.git.repo import Repo, lock_file, put
 from gitbaton.git.run import Git
-from gitbaton.system.files import acquire, closing_fd
-from gitbaton.system.process import detach, leave
 
 MANY = 4096
 _COLLECTING = 3600.0  # seconds
@@ -21,7 +21,9 @@ PACKS = 32
 DAY = 86_400
 STAMP = "pruned"  # in our folder of the common directory: when old checkpoints were last looked at
 # The current directory may hold a module of ours by name only.
-_PRUNE = "import sys; sys.path[:] = [p for p in sys.path if p]; from gitbaton.retention.pruning import run; run(sys.argv[1])"
+_PRUNE = (
+    "import sys; sys.path[:] = [p for p in sys.path if p]; from gitbaton.care.retention.pruning import run; run(sys.argv[1])"
+)
 _GC = 43_200  # seconds after which git itself takes that file for one of a gc that was killed
 _SAMPLE = "17"  # the folder that git itself counts for gc.auto: one of 256
 _HELD = 9  # the descriptor by which git holds the lock until it ends

@@ -7,14 +7,14 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 
-from gitbaton.errors import GitError, GitTimeoutError, RecordError
+from gitbaton.base.errors import GitError, GitTimeoutError, RecordError
+from gitbaton.base.model import Oid
+from gitbaton.base.values import value
 from gitbaton.git.binary import BinaryObjects
 from gitbaton.git.objects import Algorithm, NewObject, Object, Objects, is_oid, zero
 from gitbaton.git.reffiles import lying
 from gitbaton.git.repo import Repo
 from gitbaton.git.run import Git, checked
-from gitbaton.model import Oid
-from gitbaton.values import value
 
 _WANTED = 1000
 _HEX = re.compile(rb"[0-9a-f]+\Z")

@@ -8,10 +8,10 @@ import stat
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from gitbaton.errors import GitError, RecordError
-from gitbaton.model import Head, Oid
-from gitbaton.system.files import kind_of
-from gitbaton.values import TYPE_CHECKING, cast, value
+from gitbaton.base.errors import GitError, RecordError
+from gitbaton.base.model import Head, Oid
+from gitbaton.base.system.files import kind_of
+from gitbaton.base.values import TYPE_CHECKING, cast, value
 
 _SMALL = 1 << 20  # bytes up to which the slower code is the sooner one
 if TYPE_CHECKING:

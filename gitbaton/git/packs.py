@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from weakref import WeakSet
 
-from gitbaton.errors import GitError, GitTimeoutError
+from gitbaton.base.errors import GitError, GitTimeoutError
+from gitbaton.base.model import Oid
 from gitbaton.git import maintenance
 from gitbaton.git.binary import BinaryObjects
 from gitbaton.git.objects import LARGEST, OID, Kind, Objects, check_size
 from gitbaton.git.packfile import Id, New
 from gitbaton.git.publish import packed, remove_stale
 from gitbaton.git.repo import Repo
-from gitbaton.model import Oid
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

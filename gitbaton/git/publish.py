@@ -8,7 +8,12 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 
-from gitbaton.errors import MENDS, CollectedError, GitError
+from gitbaton.base.errors import MENDS, CollectedError, GitError
+from gitbaton.base.model import Oid
+from gitbaton.base.system import groups
+from gitbaton.base.system.files import closing_fd, read_regular, remove_folder, sweep, sync_paths
+from gitbaton.base.system.process import begin
+from gitbaton.base.values import TYPE_CHECKING, cast
 from gitbaton.git.binary import SYNCED, BinaryObjects
 from gitbaton.git.loose import FEW, FEW_BYTES, drop_torn, put_in
 from gitbaton.git.objects import OID, NewObject, Objects, RefChange
@@ -16,11 +21,6 @@ from gitbaton.git.packfile import LARGE, New, deflated, plain, put_packs
 from gitbaton.git.questions import FSYNC
 from gitbaton.git.repo import Repo, clear_old, make_folder, sharer
 from gitbaton.git.run import Git
-from gitbaton.model import Oid
-from gitbaton.system import groups
-from gitbaton.system.files import closing_fd, read_regular, remove_folder, sweep, sync_paths
-from gitbaton.system.process import begin
-from gitbaton.values import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
     from typing import Literal

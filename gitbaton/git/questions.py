@@ -8,13 +8,13 @@ import re
 from collections.abc import Sequence
 from contextlib import suppress
 
-from gitbaton.errors import GitError
+from gitbaton.base.errors import GitError
+from gitbaton.base.model import Oid, WorktreeId
+from gitbaton.base.system.files import born, open_regular, read_or_none, read_regular, remove_folder, sync_paths
+from gitbaton.base.values import value
 from gitbaton.git.objects import OID, in_the_way
 from gitbaton.git.repo import PROTECTED, Repo, add, put
 from gitbaton.git.run import Git, base_environment, configured, zsplit
-from gitbaton.model import Oid, WorktreeId
-from gitbaton.system.files import born, open_regular, read_or_none, read_regular, remove_folder, sync_paths
-from gitbaton.values import value
 
 # Not compiled before they are needed: each costs every command a tenth of a millisecond.
 _MADE = r"([0-9a-f]+) commit(?: \((?:amend|initial)\))?: "

@@ -6,10 +6,10 @@ import os
 import re
 from contextlib import suppress
 
+from gitbaton.base.model import Oid
+from gitbaton.base.system.files import closing_fd
 from gitbaton.git.objects import OID, is_ref, packed_refs
 from gitbaton.git.repo import Repo
-from gitbaton.model import Oid
-from gitbaton.system.files import closing_fd
 
 
 def there(repo: Repo, name: str) -> bool:

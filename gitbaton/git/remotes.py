@@ -9,7 +9,10 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import nullcontext
 from tempfile import TemporaryDirectory
 
-from gitbaton.errors import RemoteError, UsageError
+from gitbaton.base.errors import RemoteError, UsageError
+from gitbaton.base.model import Oid
+from gitbaton.base.system.process import Result
+from gitbaton.base.values import replace, value
 from gitbaton.git.bounded import Bounded, OutOfTimeError, failure, refused, server_words, without_credentials
 from gitbaton.git.foreground import environment
 from gitbaton.git.objectlists import all_refs
@@ -18,9 +21,6 @@ from gitbaton.git.publish import fsync, move_refs, sync_all
 from gitbaton.git.questions import default_hooks, hooks_path, matching
 from gitbaton.git.repo import Repo, silent
 from gitbaton.git.run import LOCAL_ENV, checked, quoted, taken_back
-from gitbaton.model import Oid
-from gitbaton.system.process import Result
-from gitbaton.values import replace, value
 
 _WANTED = r"^(remote\..*\.(url|pushurl)|branch\..*\.(remote|pushremote)|remote\.pushdefault|url\..*\.(push)?insteadof)$"
 _SCP = re.compile(r"(?:[^/@:]*@)?([^/:]+:.*)\Z", re.DOTALL)

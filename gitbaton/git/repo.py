@@ -12,25 +12,9 @@ from contextlib import contextmanager, suppress
 from datetime import datetime
 from functools import cache
 
-from gitbaton.errors import GitError, NotARepositoryError, UsageError
-from gitbaton.git.binary import BinaryObjects, clear_stale_locks
-from gitbaton.git.loose import put_in
-from gitbaton.git.objects import OID, Algorithm, NewObject, Objects, parse_commit
-from gitbaton.git.run import (
-    BORROWED,
-    STORES,
-    Git,
-    Prefetched,
-    ask_layout,
-    ask_ordinary,
-    ask_settings,
-    base_environment,
-    borrowing,
-    quoted,
-    taken_back,
-)
-from gitbaton.model import Head, Oid, Operation, WorktreeId
-from gitbaton.system.files import (
+from gitbaton.base.errors import GitError, NotARepositoryError, UsageError
+from gitbaton.base.model import Head, Oid, Operation, WorktreeId
+from gitbaton.base.system.files import (
     OddError,
     acquire,
     be_born,
@@ -48,8 +32,24 @@ from gitbaton.system.files import (
     write_atomic,
     write_first,
 )
-from gitbaton.system.process import Process, Result, remove_later
-from gitbaton.values import TYPE_CHECKING, cast, value
+from gitbaton.base.system.process import Process, Result, remove_later
+from gitbaton.base.values import TYPE_CHECKING, cast, value
+from gitbaton.git.binary import BinaryObjects, clear_stale_locks
+from gitbaton.git.loose import put_in
+from gitbaton.git.objects import OID, Algorithm, NewObject, Objects, parse_commit
+from gitbaton.git.run import (
+    BORROWED,
+    STORES,
+    Git,
+    Prefetched,
+    ask_layout,
+    ask_ordinary,
+    ask_settings,
+    base_environment,
+    borrowing,
+    quoted,
+    taken_back,
+)
 
 if TYPE_CHECKING:
     from typing import Literal

@@ -9,9 +9,9 @@ import os
 import re
 from collections.abc import Mapping
 
-from gitbaton.errors import DamagedIndexError, GitError
-from gitbaton.model import Oid
-from gitbaton.system.process import Process, Result, begin
+from gitbaton.base.errors import DamagedIndexError, GitError
+from gitbaton.base.model import Oid
+from gitbaton.base.system.process import Process, Result, begin
 
 TIMEOUT = 600.0
 BORROWED = "GIT_ALTERNATE_OBJECT_DIRECTORIES"

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 
-from gitbaton.errors import MENDS, CollectedError, GitError
+from gitbaton.base.errors import MENDS, CollectedError, GitError
+from gitbaton.base.model import Oid
+from gitbaton.base.system.process import Process, Result
+from gitbaton.base.values import value
 from gitbaton.git.repo import Repo
 from gitbaton.git.run import Git, refuse_index
-from gitbaton.model import Oid
-from gitbaton.system.process import Process, Result
-from gitbaton.values import value
 
 TREES = ("diff-tree", "--stdin", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", "--ignore-submodules=none")
 

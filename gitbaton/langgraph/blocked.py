@@ -8,7 +8,7 @@ from functools import cache, wraps
 
 from langgraph.checkpoint.serde.event_hooks import register_serde_event_listener
 
-from gitbaton.errors import UsageError
+from gitbaton.base.errors import UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

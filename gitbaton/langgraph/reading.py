@@ -13,11 +13,11 @@ import ormsgpack
 from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
-from gitbaton.errors import RecordError
+from gitbaton.base.errors import RecordError
 from gitbaton.langgraph.blocked import telling
+from gitbaton.langgraph.threads.codec import json_text
+from gitbaton.langgraph.threads.codec import loads as loads_json
 from gitbaton.langgraph.writing import as_text, namespace_of, thread_of
-from gitbaton.threads.codec import json_text
-from gitbaton.threads.codec import loads as loads_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from langgraph.checkpoint.base import Checkpoint, CheckpointMetadata, DeltaChannelHistory, PendingWrite
     from langgraph.checkpoint.serde.base import SerializerProtocol
 
-    from gitbaton.threads.codec import Row, ThreadCheckpoint, Typed
-    from gitbaton.threads.store import ThreadStore
+    from gitbaton.langgraph.threads.codec import Row, ThreadCheckpoint, Typed
+    from gitbaton.langgraph.threads.store import ThreadStore
 
     Place = tuple[str, str, ThreadCheckpoint]
 

@@ -13,15 +13,15 @@ from itertools import islice
 from langgraph.checkpoint.base import BaseCheckpointSaver, get_checkpoint_id
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
-from gitbaton.baton import Baton
-from gitbaton.codec import in_quotes
-from gitbaton.errors import GitError, UsageError
+from gitbaton.base.codec import in_quotes
+from gitbaton.base.errors import GitError, UsageError
+from gitbaton.checkpoints.baton import Baton
 from gitbaton.git.questions import create_bare
 from gitbaton.langgraph.blocked import allowed
 from gitbaton.langgraph.branches import Branches
 from gitbaton.langgraph.reading import CheckpointReader, Documents, entries, history
+from gitbaton.langgraph.threads.store import ThreadStore
 from gitbaton.langgraph.writing import Writer, as_text, namespace_of, thread_of
-from gitbaton.threads.store import ThreadStore
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMetadata, CheckpointTuple, DeltaChannelHistory
     from langgraph.checkpoint.serde.base import SerializerProtocol
 
-    from gitbaton.threads.codec import ThreadCheckpoint
+    from gitbaton.langgraph.threads.codec import ThreadCheckpoint
 
     T = TypeVar("T")
 

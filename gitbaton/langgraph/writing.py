@@ -10,10 +10,10 @@ import ormsgpack
 from langgraph.checkpoint.base import WRITES_IDX_MAP, get_checkpoint_metadata
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
-from gitbaton.codec import plain
-from gitbaton.errors import RecordError, UsageError
-from gitbaton.threads.chain import file_entry
-from gitbaton.threads.codec import json_text, loads, plain_text
+from gitbaton.base.codec import plain
+from gitbaton.base.errors import RecordError, UsageError
+from gitbaton.langgraph.threads.chain import file_entry
+from gitbaton.langgraph.threads.codec import json_text, loads, plain_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from langgraph.checkpoint.serde.base import SerializerProtocol
 
     from gitbaton.langgraph.branches import Branches
-    from gitbaton.threads.codec import Id, Row, ThreadCheckpoint, Typed
-    from gitbaton.threads.store import ThreadStore
+    from gitbaton.langgraph.threads.codec import Id, Row, ThreadCheckpoint, Typed
+    from gitbaton.langgraph.threads.store import ThreadStore
 
     Versions = tuple[bytes, Mapping[str, Any]]
 

@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from gitbaton.install.levels import command
+from gitbaton.agents.install.levels import command
 from tests.bench.baton import SNAPSHOT, make
 from tests.bench.harness import Row, pair
 

@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 from gitbaton import Baton
-from gitbaton.tools import rewinding
+from gitbaton.care.tools import rewinding
 from tests.bench.baton import make
 from tests.bench.harness import Command
 from tests.kit.manytracks import many_tracks, track
@@ -54,8 +54,8 @@ def first(command: Command, cwd: Path, env: dict[str, str], wanted: bytes) -> tu
 
 def prepared(folder: Path, env: dict[str, str], history: int) -> tuple[Path, Path]:
     """A repository with so many checkpoints, of which the newest 200 changed a file, and a file with the rows of them all."""
+    from gitbaton.cli.commands.pickerviews import Views
     from gitbaton.cli.look import Look
-    from gitbaton.commands.pickerviews import Views
 
     path, rows = folder / f"picker{history}", folder / f"picker{history}.rows"
     if not path.exists():

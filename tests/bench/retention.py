@@ -10,11 +10,11 @@ from datetime import timedelta
 from pathlib import Path
 
 from gitbaton import Baton
-from gitbaton.codec import encode, message
+from gitbaton.base.codec import encode, message
+from gitbaton.base.model import Checkpoint, FileState, IndexState
+from gitbaton.base.values import replace
+from gitbaton.checkpoints.store.join import Link
 from gitbaton.git.objects import NewObject, TreeEntry, new_object, tree_data
-from gitbaton.model import Checkpoint, FileState, IndexState
-from gitbaton.store.join import Link
-from gitbaton.values import replace
 from tests.bench.baton import SNAPSHOT, make
 from tests.bench.harness import Row, pair
 from tests.kit.state import insert

@@ -23,80 +23,80 @@ from typing import NamedTuple
 from tests.kit.places import PACKAGE, ROOT
 
 LIST = r"""
-store store/chain.py: a lost swap counts as recorded
+store checkpoints/store/chain.py: a lost swap counts as recorded
 -if tip() != commit:
 +if tip() is None:
 
-store store/join.py: equal times keep their order
+store checkpoints/store/join.py: equal times keep their order
 -return sorted(chosen.values(), key=lambda link: (link.created, link.id))
 +return sorted(chosen.values(), key=lambda link: link.created)
 
-store store/meta.py: pins protect nothing from pruning
+store checkpoints/store/meta.py: pins protect nothing from pruning
 -return oid in self.forgotten or (oid in self.pruned and not self.pinned(oid))
 +return oid in self.forgotten or oid in self.pruned
 
-codec codec/notes.py: a short entry beats a whole one
+codec base/codec/notes.py: a short entry beats a whole one
 -entries[oid] = min(entries.get(oid, text), text, key=lambda text: text == short(text))
 +entries[oid] = min(entries.get(oid, text), text, key=len)
 
-sync sync/kinds.py: a remote that names an id is told its words
+sync care/sync/kinds.py: a remote that names an id is told its words
 -return own if own != text and self.has(oid, own) else text
 +return own
 
-codec codec/notes.py: a value forges an entry
+codec base/codec/notes.py: a value forges an entry
 -lines += ["\t" + line for line in kept[1:]]
 +lines += kept[1:]
 
-waist names.py: two meanings are no error
+waist checkpoints/names.py: two meanings are no error
 -if len(by_id) > 1:
 +if len(by_id) > 2:
 
-waist survey.py: ahead and behind are swapped
+waist checkpoints/survey.py: ahead and behind are swapped
 -ahead, behind = distance
 +behind, ahead = distance
 
-restore restore/attribution.py: the last holder owns it
+restore checkpoints/restore/attribution.py: the last holder owns it
 -first = {path: min((seen for _, seen in held), key=self.rank) for path, held in holders.items()}
 +first = {path: max((seen for _, seen in held), key=self.rank) for path, held in holders.items()}
 
-restore restore/attribution.py: what was committed here is somebody else's
+restore checkpoints/restore/attribution.py: what was committed here is somebody else's
 -return {path: oid for path, oid in found.items() if oid not in made}
 +return found
 
-restore restore/plan.py: what no capture holds goes
+restore checkpoints/restore/plan.py: what no capture holds goes
 -reason = self.goal.scene.unsafe(d.path)
 +reason = None
 
-restore restore/apply.py: the intent names no safety
+restore checkpoints/restore/apply.py: the intent names no safety
 -intent = replace(intent, safety=self.safety.commit if self.safety else None)
 +intent = replace(intent, safety=None)
 
-restore restore/recover.py: a killed restore's lock stays
+restore checkpoints/restore/recover.py: a killed restore's lock stays
 -reached("recover")
 -lock.release()
 +reached("recover")
 
-worktree worktree/index.py: the copy is not old
+worktree git/worktree/index.py: the copy is not old
 -os.utime(target, ns=(stat.st_atime_ns, stat.st_mtime_ns))
 +pass
 
-worktree worktree/filetrees.py: .GIT may be written
+worktree git/worktree/filetrees.py: .GIT may be written
 -text = os.fsdecode(name).translate(_HFS).lower().rstrip(" .")
 +text = os.fsdecode(name).translate(_HFS).rstrip(" .")
 
-worktree worktree/place.py: a late write is lost
+worktree git/worktree/place.py: a late write is lost
 -late = [path for path in self.moved if _is_late(*self.places[path])]
 +late = list[str]()
 
-waist mirror.py: the user's LATEST is overwritten
+waist checkpoints/mirror.py: the user's LATEST is overwritten
 -return [name for name in there if not _MARKS[name].match(_read(folder, name) or b"")]
 +return []
 
-hooks hooks/auto.py: earlier turns are not counted
+hooks agents/hooks/auto.py: earlier turns are not counted
 -carried=replace(source, turns=source.turns + turns, foreign=source.foreign or here.foreign, restored=back),
 +carried=replace(source, turns=turns, foreign=source.foreign or here.foreign, restored=back),
 
-hooks main.py: a hook fails its caller
+hooks cli/main.py: a hook fails its caller
 -os._exit(0 if sys.argv[1:2] == ["hook"] else code)  # a guard never breaks the guarded
 +os._exit(code)
 
@@ -108,85 +108,85 @@ agents agents/claude.py: Copilot's events count twice
 -if env.get("COPILOT_CLI") or env.get("CURSOR_VERSION") or fields.get("cursor_version"):
 +if env.get("CURSOR_VERSION") or fields.get("cursor_version"):
 
-waist briefing.py: stored text forges our rows
+waist checkpoints/briefing.py: stored text forges our rows
 -rest = (f"{self.mark}    {row}" if row.strip() else self.mark for row in kept[1:])
 +rest = kept[1:]
 
-secrets secrets/redactor.py: allowed beginnings allow the rest
+secrets base/secrets/redactor.py: allowed beginnings allow the rest
 -if text[start:end].strip("\f") and not any(pattern.fullmatch(text, start, end) for pattern in self.allow):
 +if text[start:end].strip("\f") and not any(pattern.match(text, start, end) for pattern in self.allow):
 
-secrets scanning/objects.py: the line before is named
+secrets care/scanning/objects.py: the line before is named
 -hit = _nowhere(text.count(b"\n", 0, finding.start) + 1, finding.kind)
 +hit = _nowhere(text.count(b"\n", 0, finding.start), finding.kind)
 
-retention retention/rules.py: carried words are pruned
+retention care/retention/rules.py: carried words are pruned
 -words |= {item.carried} if item.id in found else set()
 +words |= set()
 
-retention store/revision.py: carriers come back by sync
+retention checkpoints/store/revision.py: carriers come back by sync
 -self.meta = replace(self.meta, forgotten=more)
 +pass
 
-sync sync/push.py: secrets that were seen go
+sync care/sync/push.py: secrets that were seen go
 -if hits or not self.manner.write or not any(move.changes for move in moves):
 +if not self.manner.write or not any(move.changes for move in moves):
 
-sync sync/push.py: nobody agrees to runs
+sync care/sync/push.py: nobody agrees to runs
 -runs = [move for move in fresh if move.kind == "run"]
 +runs = [move for move in moves if move.kind == "run" and move.item in agreed]
 
-sync sync/rounds.py: fetch prunes without being asked
+sync care/sync/rounds.py: fetch prunes without being asked
 -return sorted(gone), lost | {ref for ref, item in fetched.items() if prune and item in gone}
 +return sorted(gone), lost | {ref for ref, item in fetched.items() if item in gone}
 
-transcripts transcripts/files.py: what was forgotten is forgotten
+transcripts agents/transcripts/files.py: what was forgotten is forgotten
 -return old and _noted(os.path.join(folder, name)) != _FORGOTTEN
 +return old
 
-install install/levels.py: the user's handlers go, too
+install agents/install/levels.py: the user's handlers go, too
 -alone = len(path) > 3 and group is not None and len(group.members) == 1
 +alone = len(path) > 3
 
-install install/githooks.py: kept hooks never come back
+install agents/install/githooks.py: kept hooks never come back
 -kepthooks.restore(draft, path, event if path == places[0] else None)
 +kepthooks.restore(draft, path, None)
 
-journal journal/chain.py: outputs miss the disk
+journal runs/journal/chain.py: outputs miss the disk
 -move_refs(self.repo, [RefChange(name=ref, new=commit.oid, old=tip)], how=how, disk=self._disk)
 +self.repo.objects.update([RefChange(name=ref, new=commit.oid, old=tip)])
 
-journal journal/state.py: a doubtful effect never happened
+journal runs/journal/state.py: a doubtful effect never happened
 -return _with_effect(step, effect if effect.doubt else replace(effect, state="undone"))
 +return _with_effect(step, replace(effect, state="undone"))
 
-runs running/decide.py: an approval outlives its inputs
+runs runs/decide.py: an approval outlives its inputs
 -return "open" if step.gate is None or (state.gate == "approved" and state.gate_key == key) else "gate"
 +return "open" if step.gate is None or state.gate == "approved" else "gate"
 
-runs running/effects.py: dependents are undone last
+runs runs/effects.py: dependents are undone last
 -return undo(ctx, plan, live(ctx.state(), others) + mine[::-1], held)
 +return undo(ctx, plan, mine[::-1] + live(ctx.state(), others), held)
 
-runs running/effects.py: torn outputs become a result
+runs runs/effects.py: torn outputs become a result
 -doubt = "" if person or not step.writes else _doubt(ctx, step, record, found)
 +doubt = ""
 
-runs running/claims.py: unreadable claims hold nobody back
+runs runs/claims.py: unreadable claims hold nobody back
 -return held.worktree in (mine.worktree, _UNKNOWN) and globs.overlap(held.writes, mine.writes) is not None
 +return held.worktree == mine.worktree and globs.overlap(held.writes, mine.writes) is not None
 
-threads threads/log.py: a put outruns the disk
+threads langgraph/threads/log.py: a put outruns the disk
 -if token > self._synced and self._strict:
 +if token < self._synced and self._strict:
 
-threads threads/edit.py: the log drops unflushed lines
+threads langgraph/threads/edit.py: the log drops unflushed lines
 -core.stuck = failed if views else {}
 -if failed.keys() <= carried:
 +core.stuck = failed if views else {}
 +if views or failed.keys() <= carried:
 
-threads threads/edit.py: early writes are pruned
+threads langgraph/threads/edit.py: early writes are pruned
 -gone: dict[str, ThreadCheckpoint | None] = {id: None for id in view.late.ids() if id < head.id and id not in kept}
 +gone: dict[str, ThreadCheckpoint | None] = {id: None for id in view.late.ids() if id not in kept}
 
@@ -194,11 +194,11 @@ langgraph langgraph/saver.py: version 10 precedes version 9
 -return f"{number + 1:032}.{random.random():016}"
 +return f"{number + 1}.{random.random():016}"
 
-mcp mcpserver/tools.py: foreign rows lose their mark
+mcp cli/mcpserver/tools.py: foreign rows lose their mark
 -return ["> " + text for row in rows for text in row.split("\n")]
 +return ["> " + row for row in rows]
 
-commands commands/verify.py: changed files fail verify
+commands cli/commands/verify.py: changed files fail verify
 -code = 1 if live.drift.moved or lower or (strict and (live.drift.anything or live.uncounted)) else 0
 +code = 1 if live.drift.anything or lower or (strict and live.uncounted) else 0
 """

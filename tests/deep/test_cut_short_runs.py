@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 import pytest
 
-from gitbaton.journal.values import Step
-from gitbaton.running.context import Done
-from gitbaton.running.effects import settle
-from gitbaton.worktree.crashmarker import sweep
+from gitbaton.git.worktree.crashmarker import sweep
+from gitbaton.runs.context import Done
+from gitbaton.runs.effects import settle
+from gitbaton.runs.journal.values import Step
 from tests.kit import Sandbox
 from tests.kit.cutkit import Scene
 from tests.kit.places import ROOT

@@ -55,7 +55,7 @@ def world(tmp_path: Path) -> dict[str, str]:
     """The environment of a package that has one client more."""
     shutil.copytree(PACKAGE, tmp_path / "lib/gitbaton", ignore=shutil.ignore_patterns("__pycache__"))
     (tmp_path / "lib/gitbaton/agents/acorn.py").write_text(MODULE)
-    names = tmp_path / "lib/gitbaton/agents/values.py"
+    names = tmp_path / "lib/gitbaton/base/clients.py"
     text = names.read_text()
     assert text.count('    "cursor": "",\n') == 1
     names.write_text(text.replace('    "cursor": "",\n', '    "cursor": "",\n    "acorn": "ACORN_SESSION",\n'))

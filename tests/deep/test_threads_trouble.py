@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from gitbaton.errors import GitError
-from gitbaton.threads.store import ThreadStore
+from gitbaton.base.errors import GitError
+from gitbaton.langgraph.threads.store import ThreadStore
 from tests.kit import Sandbox, examples
 from tests.kit.moments import always, at
 from tests.kit.processes import in_child

@@ -109,7 +109,7 @@ def interpreter(user: User) -> str:
     """A Python that this user can run the package with: that of the tests may lie where only root can read."""
     for python in (sys.executable, f"/usr/bin/python3.{sys.version_info.minor}"):
         with suppress(OSError):
-            if user.start(python, "-c", "import gitbaton.main").returncode == 0:
+            if user.start(python, "-c", "import gitbaton.cli.main").returncode == 0:
                 return python
     pytest.skip(f"another user can run neither {sys.executable} nor the system's Python with the package")
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from gitbaton.journal.values import EFFECTS, TYPES, Cause, Output, Reads, Record, Undeclared, Writes
+from gitbaton.runs.journal.values import EFFECTS, TYPES, Cause, Output, Reads, Record, Undeclared, Writes
 
 _TEXT = st.text(st.characters(codec="utf-8"), max_size=12)
 _NAME = st.text(st.characters(codec="utf-8"), min_size=1, max_size=12).filter(str.strip)

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from gitbaton.model import Stored
+from gitbaton.base.model import Stored
 from tests.kit import Sandbox
 
 TRACK = "t"

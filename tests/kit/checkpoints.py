@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from hypothesis import strategies as st
 
-from gitbaton.model import (
+from gitbaton.base.model import (
     Agent,
     Carried,
     Checkpoint,
@@ -24,7 +24,7 @@ from gitbaton.model import (
     Withdrawn,
     WorktreeId,
 )
-from gitbaton.values import replace
+from gitbaton.base.values import replace
 
 OID = "0123456789abcdef0123456789abcdef01234567"
 WHEN = datetime(2026, 1, 2, 3, 4, 5, 6, tzinfo=UTC)

@@ -21,9 +21,9 @@ from typing import Any, cast
 import pygit2
 
 from gitbaton import Baton
+from gitbaton.cli.main import call
 from gitbaton.git.binary import BinaryObjects
 from gitbaton.git.libgit2 import Libgit2Objects
-from gitbaton.main import call
 from tests.kit.repos import SOME_TIME, Outcome, Sandbox
 
 CHAINS, TIPS = "refs/baton/tracks/", "refs/checkpoints/"

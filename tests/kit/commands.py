@@ -10,13 +10,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-from gitbaton.system.children import CommandResult, UserCommand, run
-from gitbaton.system.groups import ChildProcess
+from gitbaton.base.system.children import CommandResult, UserCommand, run
+from gitbaton.base.system.groups import ChildProcess
 
 # Runs a command of its arguments as a process of its own, and leaves what came of it in a file.
 DRIVER = """
 import json, os, sys
-from gitbaton.system.children import UserCommand, run
+from gitbaton.base.system.children import UserCommand, run
 options = json.loads(sys.argv[2])
 print(os.getpid(), file=open(sys.argv[1] + ".driver", "w"))
 def started(child):

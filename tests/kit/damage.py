@@ -11,9 +11,9 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
-from gitbaton.codec import payload
+from gitbaton.base.codec import payload
 from gitbaton.git.objects import object_id
-from gitbaton.threads.store import ThreadStore
+from gitbaton.langgraph.threads.store import ThreadStore
 from tests.kit.repos import Sandbox
 from tests.kit.talks import Talk
 from tests.kit.threads import QUIET, numbered

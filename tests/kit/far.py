@@ -8,8 +8,8 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-from gitbaton.store.meta import Meta, union
-from gitbaton.store.revision import Revision
+from gitbaton.checkpoints.store.meta import Meta, union
+from gitbaton.checkpoints.store.revision import Revision
 from tests.kit.clones import Clock, Clone, State
 from tests.kit.repos import Outcome, Sandbox
 from tests.kit.servers import bare

@@ -15,7 +15,7 @@ import pytest
 
 from gitbaton.git.objects import NewObject, new_object
 from gitbaton.git.repo import Repo
-from gitbaton.worktree.filesets import FileEntry, swap
+from gitbaton.git.worktree.filesets import FileEntry, swap
 from tests.kit.processes import in_child
 
 CALLS = {"x86_64": {"linkat": 265, "renameat2": 316}, "aarch64": {"linkat": 37, "renameat2": 276}}

@@ -6,11 +6,11 @@ import random
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 
-from gitbaton.errors import GitError
+from gitbaton.base.errors import GitError
 from gitbaton.git.objects import Algorithm, Kind
-from gitbaton.threads.build import Built, building
-from gitbaton.threads.chain import Batch, Entries, LateWrites, Object, ThreadChain
-from gitbaton.threads.codec import Id, ThreadCheckpoint, blob_of, hasher, json_text
+from gitbaton.langgraph.threads.build import Built, building
+from gitbaton.langgraph.threads.chain import Batch, Entries, LateWrites, Object, ThreadChain
+from gitbaton.langgraph.threads.codec import Id, ThreadCheckpoint, blob_of, hasher, json_text
 from tests.kit import Sandbox
 
 

@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
+from gitbaton.base.values import replace
 from gitbaton.git.objects import TreeEntry, new_object, tree_data
 from gitbaton.git.repo import Door, Repo, discover
-from gitbaton.journal.chain import Journal
-from gitbaton.journal.codec import idem, recompute
-from gitbaton.journal.values import Logged, Reads, Record, Writes
-from gitbaton.values import replace
+from gitbaton.runs.journal.chain import Journal
+from gitbaton.runs.journal.codec import idem, recompute
+from gitbaton.runs.journal.values import Logged, Reads, Record, Writes
 from tests.kit.repos import SOME_TIME, Sandbox, integer_clock
 
 AUTHOR = b"A U Thor <author@example.com>"

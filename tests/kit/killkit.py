@@ -30,7 +30,7 @@ def hook(event, args):
         if count == at:
             os.killpg(0, signal.SIGKILL)
 sys.addaudithook(hook)
-from gitbaton.main import run
+from gitbaton.cli.main import run
 run()
 """
 NAMED = """
@@ -44,7 +44,7 @@ if how == "limit":
     resource.setrlimit(resource.RLIMIT_FSIZE, (at, at))
 else:
     sys.addaudithook(hook)
-from gitbaton.main import run
+from gitbaton.cli.main import run
 run()
 """
 NEXT = (("status",), ("resume",), ("log",), ("verify",), ("tracks",), ("snapshot", "--track", "t", "--step", "n"))

@@ -193,7 +193,7 @@ C:\Users\me\AppData\Local\Programs\Python\Python312\python.exe
 node_modules/.pnpm/@babel+core@7.26.0/node_modules/@babel/core/lib/index.js
 src/components/PasswordField.tsx:120:17
 tests/test_token.py::TestToken::test_refresh_token[expired-401]
-gitbaton/secrets/rules.py
+gitbaton/base/secrets/rules.py
 refs/baton/transcripts/claude/0b1f7c1e-8a5d-4b7e-9a53-0e1f5f1f2b3c
 refs/heads/feature/SECRET-1234-rotate-keys
 origin/dependabot/npm_and_yarn/webpack-5.97.1

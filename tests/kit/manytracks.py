@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from gitbaton.baton import Baton
-from gitbaton.codec import encode, message
+from gitbaton.base.codec import encode, message
+from gitbaton.base.values import replace
+from gitbaton.checkpoints.baton import Baton
+from gitbaton.checkpoints.store import chain_ref, tip_ref
 from gitbaton.git.binary import BinaryObjects
 from gitbaton.git.objects import NewObject, commit_data, new_object
-from gitbaton.store import chain_ref, tip_ref
-from gitbaton.values import replace
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -13,7 +13,7 @@ from gitbaton.git.objects import Kind
 from gitbaton.git.packfile import New
 from gitbaton.git.packs import Packs
 from gitbaton.git.repo import discover
-from gitbaton.threads.codec import hasher
+from gitbaton.langgraph.threads.codec import hasher
 from tests.kit import Sandbox
 
 __all__ = ["New"]

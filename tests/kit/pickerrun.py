@@ -11,13 +11,13 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from gitbaton import terminal
-from gitbaton.baton import Baton
-from gitbaton.commands import picker, pickerviews, restore
-from gitbaton.errors import BatonError
-from gitbaton.main import run
-from gitbaton.model import Stored
-from gitbaton.restore.values import RestorePlan
+from gitbaton.base import terminal
+from gitbaton.base.errors import BatonError
+from gitbaton.base.model import Stored
+from gitbaton.checkpoints.baton import Baton
+from gitbaton.checkpoints.restore.values import RestorePlan
+from gitbaton.cli.commands import picker, pickerviews, restore
+from gitbaton.cli.main import run
 from tests.kit.pickerdoor import KEYS, PICKED
 
 if TYPE_CHECKING:

@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Any
 
-from gitbaton.baton import Baton
-from gitbaton.journal.chain import Journal
-from gitbaton.journal.values import Logged, Plan, Step
-from gitbaton.running import plans
-from gitbaton.running.context import Event, Outcome
-from gitbaton.running.engine import Engine, Repair, RepairRequest
+from gitbaton.checkpoints.baton import Baton
+from gitbaton.runs import plans
+from gitbaton.runs.context import Event, Outcome
+from gitbaton.runs.engine import Engine, Repair, RepairRequest
+from gitbaton.runs.journal.chain import Journal
+from gitbaton.runs.journal.values import Logged, Plan, Step
 from tests.kit.repos import Sandbox
 
 

@@ -116,7 +116,7 @@ class Sandbox:
 
     def here(self, *args: str) -> Outcome:
         """``git baton`` in this process, so that a test can change how long it waits."""
-        from gitbaton.main import call
+        from gitbaton.cli.main import call
 
         out, err = io.StringIO(), io.StringIO()
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):

@@ -18,10 +18,10 @@ import tty
 from collections.abc import Mapping
 from pathlib import Path
 
-from gitbaton import transcripts
-from gitbaton.agents.values import HookEvent
-from gitbaton.codec import transcript_text
-from gitbaton.model import Agent, Stored
+from gitbaton.agents import transcripts
+from gitbaton.base.clients import HookEvent
+from gitbaton.base.codec import transcript_text
+from gitbaton.base.model import Agent, Stored
 from tests.kit import Sandbox
 
 WHICH, WHAT, SURE = "Enter to leave] ", "[q]uit? ", "go on? [y/N] "

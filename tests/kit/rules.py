@@ -1,4 +1,4 @@
-"""Writes gitbaton/secrets/shipped.py anew from the rules of detect-secrets: ``python -m tests.kit.rules``.
+"""Writes gitbaton/base/secrets/shipped.py anew from the rules of detect-secrets: ``python -m tests.kit.rules``.
 
 Each of its patterns is decided on here: taken, or left with a reason. A version of the library that brings others does not
 pass before somebody has decided on those, too.
@@ -11,10 +11,10 @@ import pkgutil
 import re
 from typing import Any, NamedTuple
 
-from gitbaton.secrets.rules import BEGIN, END
+from gitbaton.base.secrets.rules import BEGIN, END
 from tests.kit.places import PACKAGE
 
-TARGET = PACKAGE / "secrets" / "shipped.py"
+TARGET = PACKAGE / "base" / "secrets" / "shipped.py"
 LIBRARY = "detect_secrets"
 _HEADER = '''"""Rules of detect-secrets {version}, made by ``python -m tests.kit.rules`` and not by hand.
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from gitbaton.checkpoints.store import Store
+from gitbaton.checkpoints.store.join import Link, joined
 from gitbaton.git.publish import publish
-from gitbaton.store import Store
-from gitbaton.store.join import Link, joined
 from tests.kit.repos import Outcome, Sandbox
 
 OURS = ("refs/baton/", "refs/checkpoints/", "refs/notes/checkpoints")

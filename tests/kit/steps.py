@@ -11,16 +11,16 @@ from pathlib import Path
 from typing import Any
 
 from gitbaton import Baton
-from gitbaton.journal.chain import Journal
-from gitbaton.journal.state import StepState
-from gitbaton.journal.upkeep import verify
-from gitbaton.journal.values import Cause, Logged, Plan, Step
-from gitbaton.running.attempt import perform
-from gitbaton.running.claims import Claims
-from gitbaton.running.context import Context, Done, Event
-from gitbaton.running.engine import Engine
-from gitbaton.secrets import Redactor
-from gitbaton.values import replace
+from gitbaton.base.secrets import Redactor
+from gitbaton.base.values import replace
+from gitbaton.runs.attempt import perform
+from gitbaton.runs.claims import Claims
+from gitbaton.runs.context import Context, Done, Event
+from gitbaton.runs.engine import Engine
+from gitbaton.runs.journal.chain import Journal
+from gitbaton.runs.journal.state import StepState
+from gitbaton.runs.journal.upkeep import verify
+from gitbaton.runs.journal.values import Cause, Logged, Plan, Step
 from tests.kit.processes import in_child
 from tests.kit.repos import Sandbox, integer_clock
 

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from gitbaton.threads.codec import Id, Row, ThreadCheckpoint, Typed
-from gitbaton.threads.health import waiting
-from gitbaton.threads.store import ThreadStore
+from gitbaton.langgraph.threads.codec import Id, Row, ThreadCheckpoint, Typed
+from gitbaton.langgraph.threads.health import waiting
+from gitbaton.langgraph.threads.store import ThreadStore
 from tests.kit.capturekit import without_privilege
 from tests.kit.moments import Args, at
 from tests.kit.places import ROOT
@@ -250,7 +250,7 @@ def with_disk(wait: Callable[[int], object], work: Callable[[], object]) -> None
 
     def anew() -> None:
         os.fdatasync = wait  # type: ignore[assignment]
-        for name in [name for name in sys.modules if name.startswith(("gitbaton.threads", "gitbaton.langgraph"))]:
+        for name in [name for name in sys.modules if name.startswith(("gitbaton.langgraph.threads", "gitbaton.langgraph"))]:
             del sys.modules[name]
         work()
 

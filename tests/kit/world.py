@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from urllib.parse import unquote
 
-from gitbaton.baton import Request
-from gitbaton.hooks.auto import carry
-from gitbaton.model import Checkpoint, Stored
-from gitbaton.store.write import SnapshotDraft
-from gitbaton.values import replace
+from gitbaton.agents.hooks.auto import carry
+from gitbaton.base.model import Checkpoint, Stored
+from gitbaton.base.values import replace
+from gitbaton.checkpoints.baton import Request
+from gitbaton.checkpoints.store.write import SnapshotDraft
 from tests.kit.clones import Clone, Item, Pins, State
 
 

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from gitbaton.briefing import Briefing, brief, reminder
-from gitbaton.model import Agent, Carried, Checkpoint, Drift, DriftWord, Head, Live, Since, Stored
-from gitbaton.values import replace
+from gitbaton.base.model import Agent, Carried, Checkpoint, Drift, DriftWord, Head, Live, Since, Stored
+from gitbaton.base.values import replace
+from gitbaton.checkpoints.briefing import Briefing, brief, reminder
 from tests.kit import Sandbox
 from tests.kit.agents import LIMIT, SHORT, Client, autos, checkpoints, injected, log_of
 from tests.kit.checkpoints import CHECKPOINTS, OID, SEEN, WHEN

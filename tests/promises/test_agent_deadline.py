@@ -18,11 +18,11 @@ from pathlib import Path
 
 import pytest
 
-from gitbaton.agents.values import HookEvent
+from gitbaton.agents.hooks.guard import DeadlineError
+from gitbaton.agents.hooks.telling import tell
+from gitbaton.agents.transcripts.layout import told_session, transcript_ref
+from gitbaton.base.clients import HookEvent
 from gitbaton.git.repo import discover
-from gitbaton.hooks.guard import DeadlineError
-from gitbaton.hooks.telling import tell
-from gitbaton.transcripts.layout import told_session, transcript_ref
 from tests.kit import Sandbox
 from tests.kit.agents import PROGRAM, Client, autos, check_next, checkpoints, injected, log_of, written_tree
 from tests.kit.state import snap
@@ -269,7 +269,7 @@ def test_whatever_takes_too_long_something_is_told(
     def over(*_: object, **__: object) -> None:
         raise DeadlineError
 
-    monkeypatch.setattr(f"gitbaton.hooks.{late}", over)
+    monkeypatch.setattr(f"gitbaton.agents.hooks.{late}", over)
     event = HookEvent(agent="claude", name="SessionStart", moment="start", inject="full", session="next")
     with closing(discover(str(box.path), door="binary")) as repo:
         text, left = tell(repo, event, None, 5.0, lambda _: None)

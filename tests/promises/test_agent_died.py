@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from gitbaton.hooks.agent import SECONDS
+from gitbaton.agents.hooks.agent import SECONDS
 from tests.kit import Sandbox
 from tests.kit.agents import Client, autos, log_of, steps
 from tests.kit.state import snap

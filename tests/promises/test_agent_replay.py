@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from gitbaton.codec.checkpoint import parse_transcript
+from gitbaton.base.codec.checkpoint import parse_transcript
 from tests.kit import Sandbox
 from tests.kit.agents import (
     CLIENTS,

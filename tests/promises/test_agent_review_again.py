@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from gitbaton.briefing import Briefing, brief
-from gitbaton.model import Checkpoint, Drift, Head, Live, Stored
+from gitbaton.base.model import Checkpoint, Drift, Head, Live, Stored
+from gitbaton.checkpoints.briefing import Briefing, brief
 from tests.kit import Sandbox
 from tests.kit.agents import Client, autos, checkpoints, log_of
 from tests.kit.checkpoints import OID, WHEN

@@ -9,7 +9,7 @@ from itertools import permutations
 
 import pytest
 
-from gitbaton.model import Agent
+from gitbaton.base.model import Agent
 from tests.kit import Sandbox
 from tests.kit.agents import CLIENTS, Client, autos, checkpoints, log_of, steps, tracks, untouched
 from tests.kit.state import snap

@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from gitbaton import Baton
-from gitbaton.model import Stored
-from gitbaton.tools.blaming import blame
+from gitbaton.base.model import Stored
+from gitbaton.care.tools.blaming import blame
 from tests.kit import Sandbox
 from tests.kit.tiers import sized
 

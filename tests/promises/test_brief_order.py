@@ -6,8 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from gitbaton.briefing import Briefing, brief
-from gitbaton.model import (
+from gitbaton.base.model import (
     Action,
     Agent,
     Carried,
@@ -26,10 +25,11 @@ from gitbaton.model import (
     Stored,
     Told,
 )
-from gitbaton.model import (
+from gitbaton.base.model import (
     TestRun as Run,
 )
-from gitbaton.values import replace
+from gitbaton.base.values import replace
+from gitbaton.checkpoints.briefing import Briefing, brief
 from tests.kit.agents import LIMIT
 from tests.kit.checkpoints import OID
 from tests.kit.tiers import some

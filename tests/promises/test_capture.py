@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gitbaton.system.process import remove_later
+from gitbaton.base.system.process import remove_later
 from tests.kit import Sandbox
 from tests.kit.capturekit import Expect, check, expected_tree, flags, git_files, snap, submodule, untouched
 from tests.kit.commands import until

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from gitbaton.git.repo import discover
-from gitbaton.worktree.index import PrivateIndex
+from gitbaton.git.worktree.index import PrivateIndex
 from tests.kit import Sandbox
 from tests.kit.capturekit import CHAIN, TRACK, check, expected_tree, flags, index_path, skipped, snap
 from tests.kit.tiers import some

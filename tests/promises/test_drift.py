@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from gitbaton.model import Checkpoint, FileState, Head, IndexState, Operation, WorktreeId
-from gitbaton.survey import DriftFacts, compare
-from gitbaton.values import replace
+from gitbaton.base.model import Checkpoint, FileState, Head, IndexState, Operation, WorktreeId
+from gitbaton.base.values import replace
+from gitbaton.checkpoints.survey import DriftFacts, compare
 from tests.kit import Outcome, Sandbox
 from tests.kit.processes import noted
 from tests.kit.tiers import some

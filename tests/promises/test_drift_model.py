@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
 
 from gitbaton import Baton
-from gitbaton.agents.values import HookEvent
-from gitbaton.hooks import auto
-from gitbaton.hooks.git import drift_lines
-from gitbaton.store.sessions import Session
+from gitbaton.agents.hooks import auto
+from gitbaton.agents.hooks.git import drift_lines
+from gitbaton.base.clients import HookEvent
+from gitbaton.checkpoints.store.sessions import Session
 from tests.kit import Sandbox
 from tests.kit.places import ROOT
 from tests.kit.tiers import model, sized

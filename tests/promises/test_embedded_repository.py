@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from gitbaton import Baton
-from gitbaton.errors import NotARepositoryError
+from gitbaton.base.errors import NotARepositoryError
 from tests.kit import Sandbox
 from tests.kit.agents import CLIENTS, Client, autos, tracks
 from tests.kit.tiers import full, some

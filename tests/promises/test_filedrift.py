@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from gitbaton.base.model import FileState
 from gitbaton.git.repo import discover
-from gitbaton.model import FileState
-from gitbaton.worktree.filedrift import changed_paths
-from gitbaton.worktree.untracked import CaptureRules
+from gitbaton.git.worktree.filedrift import changed_paths
+from gitbaton.git.worktree.untracked import CaptureRules
 from tests.kit import Sandbox
 from tests.kit.capturekit import index_path, state
 from tests.kit.tiers import some

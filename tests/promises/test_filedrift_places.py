@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from gitbaton.git.repo import discover
-from gitbaton.worktree.filedrift import changed_paths
-from gitbaton.worktree.index import list_ahead
-from gitbaton.worktree.untracked import CaptureRules
+from gitbaton.git.worktree.filedrift import changed_paths
+from gitbaton.git.worktree.index import list_ahead
+from gitbaton.git.worktree.untracked import CaptureRules
 from tests.kit import Outcome, Sandbox
 from tests.kit.capturekit import index_path, without_privilege
 from tests.kit.tiers import some

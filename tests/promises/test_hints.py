@@ -13,7 +13,7 @@ import pytest
 from gitbaton.cli.usage import Verbs
 from gitbaton.cli.verbs import OLD, VERBS, find
 from gitbaton.git.repo import discover
-from gitbaton.threads.store import ThreadStore
+from gitbaton.langgraph.threads.store import ThreadStore
 from tests.kit import Sandbox
 from tests.kit.agents import Client
 from tests.kit.places import ROOT

@@ -310,5 +310,5 @@ def test_python_keeps_a_log_and_nothing_else(repo: Sandbox) -> None:
 def test_the_guard_is_reached_before_typer(repo: Sandbox) -> None:
     code = "import sys; sys.argv = ['git-baton', 'hook', 'git', 'post-merge', '0']\n"
     code += "import os; os._exit = lambda code: sys.exit(1 if 'typer' in sys.modules or 'pygit2' in sys.modules else 0)\n"
-    done = repo.run(sys.executable, "-c", code + "from gitbaton.main import run; run()")
+    done = repo.run(sys.executable, "-c", code + "from gitbaton.cli.main import run; run()")
     assert (done.code, done.err) == (0, "")

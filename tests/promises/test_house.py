@@ -15,50 +15,27 @@ from pathlib import Path
 import pytest
 
 import gitbaton
-from gitbaton.agents.values import NAMES
+from gitbaton.base.clients import NAMES
 from tests.kit.places import ROOT
 
 PACKAGE = ROOT / "gitbaton"
-ROOMS = (
-    *(
-        "system",
-        "git",
-        "worktree",
-        "tools",
-        "codec",
-        "store",
-        "agents",
-        "restore",
-        "hooks",
-        "install",
-        "mcpserver",
-        "cli",
-        "commands",
-    ),
-    *("transcripts", "secrets", "scanning", "sync", "retention", "journal", "running", "threads", "langgraph", "mending"),
-)
-FLOORS = (
-    ("errors", "values"),
-    ("model", "system"),
-    ("codec", "git", "secrets"),
-    ("agents", "worktree"),
-    ("config", "render", "terminal", "store"),
-    ("names", "mirror", "survey"),
-    ("briefing",),
-    ("baton",),
-    ("transcripts", "scanning", "journal", "threads"),
-    ("running",),
-    ("hooks", "install", "restore", "retention", "sync"),
-    ("mending",),
-    ("tools",),
-    ("cli", "langgraph", "mcpserver"),
-    ("commands",),
-    ("main",),
-    ("__main__",),
-)
+WINGS = {
+    "base": (("errors", "values"), ("model", "system"), ("codec", "secrets"), ("terminal", "clients")),
+    "git": (("git",), ("worktree",)),
+    "checkpoints": (("config", "render", "store"), ("names", "mirror", "survey"), ("briefing",), ("baton",), ("restore",)),
+    "runs": (("journal",), ("runs",)),
+    "langgraph": (("threads",), ("langgraph",)),
+    "agents": (("agents",), ("transcripts",), ("hooks", "install")),
+    "care": (("scanning",), ("retention", "sync"), ("mending",), ("tools",)),
+    "cli": (("cli", "mcpserver"), ("commands",), ("main",)),
+}
+"""The wings, the lowest first, each with its floors, which name rooms: folders and files of the wing. What is in no room of its
+wing is in the one that is called as the wing."""
+FLOOR = {
+    room: number for number, rooms in enumerate((rooms for floors in WINGS.values() for rooms in floors), 1) for room in rooms
+}
 LOCKERS = ("system", "threads")  # who may lock a file; the log of threads has locks of its own
 STARTERS = ("system", "terminal")  # who may start a process
-FLOOR = {name: number for number, names in enumerate(FLOORS, 1) for name in names}
 
 
 @cache
@@ -91,19 +68,24 @@ def imports(tree: ast.Module) -> Iterable[str]:
 
 
 def place(module: str) -> str | None:
-    """The room or file of a module of ours."""
+    """The room of a module of ours."""
     parts = module.split(".")
-    return parts[1] if parts[0] == "gitbaton" and len(parts) > 1 and parts[1] in FLOOR else None
+    if parts[0] != "gitbaton" or len(parts) < 2 or parts[1] not in WINGS:
+        return None
+    inside = {room for rooms in WINGS[parts[1]] for room in rooms}
+    return parts[2] if len(parts) > 2 and parts[2] in inside else parts[1] if parts[1] in inside or len(parts) > 2 else None
 
 
 def floors(module: str, source: str) -> list[str]:
-    """Imports that do not go down; inside a room anything goes, but for circles."""
+    """Imports that do not go down; inside a folder anything goes, but for circles."""
     here = place(module)
-    assert here is not None, f"{module} stands on no floor"
+    if module == "gitbaton.__main__" or module.removeprefix("gitbaton.") in WINGS:
+        return []
+    assert here in FLOOR, f"{module} is on no floor"
     wrong = []
     for name in imports(parsed(source)):
         there = place(name)
-        if there and not (there == here and here in ROOMS) and FLOOR[there] >= FLOOR[here]:
+        if there and there != here and FLOOR.get(there, 0) >= FLOOR[here]:
             wrong.append(f"{module} imports {name}")
     return wrong
 
@@ -253,7 +235,7 @@ def test_modules_keep_the_rules() -> None:
 
 def test_a_client_is_named_only_in_its_own_module() -> None:
     """A further one costs a module, and a line in the list of names."""
-    allowed = {"gitbaton.agents.values": set(NAMES), "gitbaton.install.agentdoctor": {"codex"}}
+    allowed = {"gitbaton.base.clients": set(NAMES), "gitbaton.agents.install.agentdoctor": {"codex"}}
     named = {
         name: {node.value for node in walked(source) if isinstance(node, ast.Constant) and node.value in NAMES}
         for name, source in OURS.items()
@@ -299,24 +281,26 @@ def test_two_runtime_dependencies() -> None:
 
 
 def test_the_checks_can_fail() -> None:
-    assert floors("gitbaton.model", "from gitbaton.baton import Baton")
-    assert floors("gitbaton.git.run", "def f():\n from gitbaton import store")
-    assert floors("gitbaton.names", "import gitbaton.mirror")
-    assert not floors("gitbaton.git.run", "from gitbaton.git.repo import Repo\nfrom gitbaton.errors import X")
-    assert floors("gitbaton.model", "if TYPE_CHECKING:\n from gitbaton.baton import Baton")
+    assert floors("gitbaton.base.model", "from gitbaton.checkpoints.baton import Baton")
+    assert floors("gitbaton.git.run", "def f():\n from gitbaton.checkpoints import store")
+    assert floors("gitbaton.checkpoints.names", "import gitbaton.checkpoints.mirror")
+    assert not floors("gitbaton.git.run", "from gitbaton.git.repo import Repo\nfrom gitbaton.base.errors import X")
+    assert floors("gitbaton.base.model", "if TYPE_CHECKING:\n from gitbaton.checkpoints.baton import Baton")
     assert circle({"a.x": "from a.y import z", "a.y": "def f():\n import a.x"}) == ["a.x", "a.y"]
     assert not circle({"a.x": "from a import y", "a.y": "import os"})
     for bad in ("import pygit2", "from subprocess import run", "os.posix_spawnp('x')", "print(1)", "fcntl.flock(1, 2)"):
-        assert outsiders("gitbaton.mirror", bad), bad
+        assert outsiders("gitbaton.checkpoints.mirror", bad), bad
     for bad in ("shutil.rmtree(x)", "from shutil import rmtree\nrmtree(x)", "detach(['rm', '-rf', x])", "os.removedirs(x)"):
-        assert outsiders("gitbaton.system.process", bad), bad
-    assert outsiders("gitbaton.mirror", "sys.stderr.write('')") and outsiders("gitbaton.git.run", "import subprocess")
+        assert outsiders("gitbaton.base.system.process", bad), bad
+    assert outsiders("gitbaton.checkpoints.mirror", "sys.stderr.write('')") and outsiders(
+        "gitbaton.git.run", "import subprocess"
+    )
     assert not outsiders("gitbaton.git.run", "import pygit2")
-    assert not outsiders("gitbaton.system.process", "import subprocess")
-    assert not outsiders("gitbaton.terminal", "import sys\nsys.stdout.write('')")
+    assert not outsiders("gitbaton.base.system.process", "import subprocess")
+    assert not outsiders("gitbaton.base.terminal", "import sys\nsys.stdout.write('')")
     for bad in ("x = 1", '"""Doc."""\n# TO' + "DO"):
-        assert loose("gitbaton.mirror", bad), bad
-    assert not loose("gitbaton.mirror", '"""Doc."""\n')
+        assert loose("gitbaton.checkpoints.mirror", bad), bad
+    assert not loose("gitbaton.checkpoints.mirror", '"""Doc."""\n')
     for bad in ("store._core", "from gitbaton.a import _b", "from gitbaton import a\nmonkeypatch.setattr(a, 'B', 1)"):
         assert inner("tests.x", bad, {"_core"}), bad
     assert inner("tests.x", "patch.setattr('gitbaton.a.B', 1)", set())

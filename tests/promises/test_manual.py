@@ -55,7 +55,7 @@ def test_the_readme_names_no_option_that_is_not_there(verb: str) -> None:
 
 def test_settings_are_in_the_manual() -> None:
     page = (ROOT / "gitbaton/data/git-baton.md").read_text()
-    code = "".join((ROOT / "gitbaton" / name).read_text() for name in ("config.py", "hooks/git.py"))
+    code = "".join((ROOT / "gitbaton" / name).read_text() for name in ("checkpoints/config.py", "agents/hooks/git.py"))
     keys = set(re.findall(r'"baton\.([a-z]+)"|one_of\("([a-z]+)"', code))
     keys = {word for found in keys for word in found if word}
     assert {"track", "warn", "exclude", "auto", "transcripts"} <= keys

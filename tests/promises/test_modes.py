@@ -401,7 +401,7 @@ def hook(event, args):
     if event == {moment!r} and (event == "os.link" or "deep" in args or 0o500 in args):
         os.kill(os.getpid(), 9)
 sys.argv[1:] = ["restore"]
-from gitbaton.main import run
+from gitbaton.cli.main import run
 sys.addaudithook(hook)
 run()
 """

@@ -30,7 +30,7 @@ def hook(event, args):
             os.kill(os.getpid(), 9)
 sys.addaudithook(hook)
 sys.argv[1:] = ["restore", "--exact"]
-from gitbaton.main import run
+from gitbaton.cli.main import run
 run()
 """
 

@@ -14,7 +14,7 @@ import pytest
 from gitbaton.git.objects import RefChange, new_object
 from gitbaton.git.publish import Durable
 from gitbaton.git.repo import discover
-from gitbaton.threads.store import ThreadStore
+from gitbaton.langgraph.threads.store import ThreadStore
 from tests.kit import Sandbox
 from tests.kit.commands import until
 from tests.kit.processes import chain, meanwhile
@@ -208,7 +208,7 @@ def collecting(fd):
             subprocess.run(["git", *{verb.split()}], check=True)
             sys.stderr.write("collected")
 os.fsync = collecting
-from gitbaton.main import run
+from gitbaton.cli.main import run
 run()
 """
     done = repo.run(sys.executable, "-c", code, "run", *STEP)

@@ -10,8 +10,8 @@ import sys
 
 import pytest
 
-from gitbaton.errors import BatonError, GitError
-from gitbaton.restore import Order, alone, apply, planned
+from gitbaton.base.errors import BatonError, GitError
+from gitbaton.checkpoints.restore import Order, alone, apply, planned
 from tests.kit import Sandbox
 from tests.kit.capturekit import without_privilege
 from tests.kit.moments import Args, at
@@ -309,7 +309,7 @@ def hook(event, args):
         sys.addaudithook(lambda event, args: os.kill(os.getpid(), 9) if event == "os.link" else None)
 sys.addaudithook(hook)
 sys.argv[1:] = ["restore"]
-from gitbaton.main import run
+from gitbaton.cli.main import run
 run()
 """
     assert repo.run(sys.executable, "-c", killed).code == -9 and not (repo.path / "token").exists()

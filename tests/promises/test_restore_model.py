@@ -15,7 +15,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
 
-from gitbaton.main import call
+from gitbaton.cli.main import call
 from tests.kit import Outcome, Sandbox
 from tests.kit.state import OURS, UPPER, Entry, actions, differences, files_of, index_of
 from tests.kit.tiers import model, sized

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gitbaton.worktree.checkout import NESTED
+from gitbaton.git.worktree.checkout import NESTED
 from tests.kit import Sandbox
 from tests.kit.agents import Client
 from tests.kit.repos import Outcome

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from gitbaton import Baton
-from gitbaton.baton import Request
+from gitbaton.checkpoints.baton import Request
 from tests.kit import Sandbox
 from tests.kit.places import PYTHON
 from tests.kit.tiers import some

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from gitbaton.system import groups
+from gitbaton.base.system import groups
 from tests.kit import Sandbox
 from tests.kit.commands import until
 from tests.kit.planned import toml

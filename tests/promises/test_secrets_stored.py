@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gitbaton.secrets import Redactor
+from gitbaton.base.secrets import Redactor
 from tests.kit import Sandbox
 from tests.kit.agents import Client, autos, checkpoints, log_of
 from tests.kit.forkserver import python
@@ -126,7 +126,7 @@ def compile(*words):
         {how}
     return made
 re.compile = compile
-from gitbaton.main import run
+from gitbaton.cli.main import run
 run()
 """
 

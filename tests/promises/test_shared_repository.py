@@ -18,7 +18,7 @@ SETS = [
     pytest.param("all", 0o664, marks=pytest.mark.deep),
     pytest.param("0640", 0o640, marks=pytest.mark.deep),
 ]
-RUN = "from gitbaton.hooks import dispatch; dispatch(['claude', 'UserPromptSubmit'])"
+RUN = "from gitbaton.agents.hooks import dispatch; dispatch(['claude', 'UserPromptSubmit'])"
 HOOK = json.dumps({"session_id": "s", "cwd": ".", "prompt": "go on", "hook_event_name": "UserPromptSubmit"})
 
 

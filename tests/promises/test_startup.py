@@ -8,35 +8,40 @@ import sys
 import textwrap
 
 from tests.kit import Sandbox
-from tests.promises.test_house import ROOMS
+from tests.promises.test_house import OURS
 
+ROOMS = {name.rpartition(".")[0] for name in OURS if name.count(".") > 1}
 # What takes long to import, or belongs to few verbs.
 DEAR = {
     *("typer", "click", "pydantic", "rich", "textual", "pygit2", "langgraph", "mcp", "asyncio", "dataclasses", "inspect"),
     *("difflib", "html", "http", "pathlib", "shutil", "socket", "ssl", "subprocess", "tempfile", "textwrap", "threading"),
-    *(f"gitbaton.{room}" for room in ROOMS if room not in ("system", "git", "codec", "store", "cli", "commands")),
+    *(
+        room
+        for room in ROOMS
+        if not room.endswith((".base", ".system", ".git", ".codec", ".checkpoints", ".store", ".care", ".cli", ".commands"))
+    ),
     *(f"gitbaton.{name}" for name in ("cli.look", "cli.pages", "cli.usage", "git.remotes")),
 }
-WORDS = {"gitbaton.secrets"}
+WORDS = {"gitbaton.base.secrets"}
 LISTED = {"gitbaton.cli.look"}
 FOLDER = {"tempfile", "shutil"}  # the one imports the other
 # A command line, and what of it is needed.
 NEEDED: dict[str, set[str]] = {
-    "": LISTED | {"gitbaton.running", "gitbaton.worktree"},
-    "resume": WORDS | {"gitbaton.running"},
-    "verify": {"gitbaton.worktree"},
-    "status": LISTED | {"gitbaton.worktree"},
+    "": LISTED | {"gitbaton.runs", "gitbaton.git.worktree"},
+    "resume": WORDS | {"gitbaton.runs"},
+    "verify": {"gitbaton.git.worktree"},
+    "status": LISTED | {"gitbaton.git.worktree"},
     "log": LISTED,
     "tracks": LISTED,
     "show": LISTED,
-    "diff": FOLDER | {"gitbaton.tools", "gitbaton.worktree"},
-    "snapshot -m two": WORDS | {"gitbaton.agents", "gitbaton.worktree"},
-    "restore t~2": WORDS | {"gitbaton.restore", "gitbaton.worktree"},
-    "pin t": LISTED | {"gitbaton.retention"},
-    "summary": WORDS | {"gitbaton.scanning", "gitbaton.tools"},
-    "page -o ../page.html": WORDS | {"gitbaton.scanning", "gitbaton.tools", "html"},
-    "blame a.txt": LISTED | FOLDER | {"gitbaton.tools", "gitbaton.worktree"},
-    "agent list": {"gitbaton.agents", "gitbaton.install", "shutil"},
+    "diff": FOLDER | {"gitbaton.care.tools", "gitbaton.git.worktree"},
+    "snapshot -m two": WORDS | {"gitbaton.git.worktree"},
+    "restore t~2": WORDS | {"gitbaton.checkpoints.restore", "gitbaton.git.worktree"},
+    "pin t": LISTED | {"gitbaton.care.retention"},
+    "summary": WORDS | {"gitbaton.care.scanning", "gitbaton.care.tools"},
+    "page -o ../page.html": WORDS | {"gitbaton.care.scanning", "gitbaton.care.tools", "html"},
+    "blame a.txt": LISTED | FOLDER | {"gitbaton.care.tools", "gitbaton.git.worktree"},
+    "agent list": {"gitbaton.agents", "gitbaton.agents.install", "shutil"},
     "completion bash": set(),
     "complete show t": set(),
     "help verify": {"gitbaton.cli.pages", "textwrap"},
@@ -51,7 +56,7 @@ LOOK = """
             sys.argv = ["git-baton", *line.split()]
             leave = os._exit
             os._exit = lambda code: (os.write(writer, json.dumps([code, *sys.modules]).encode()), leave(code))
-            from gitbaton.main import run
+            from gitbaton.cli.main import run
             run()
         os.close(writer)
         print(open(reader).read())

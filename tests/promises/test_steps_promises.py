@@ -6,13 +6,13 @@ import os
 
 import pytest
 
-from gitbaton.errors import GitError, RunError
-from gitbaton.journal import upkeep
-from gitbaton.journal.values import Cause, Plan
-from gitbaton.running.attempt import perform
-from gitbaton.running.effects import compensate, settle
-from gitbaton.running.engine import RepairRequest
-from gitbaton.secrets import Redactor
+from gitbaton.base.errors import GitError, RunError
+from gitbaton.base.secrets import Redactor
+from gitbaton.runs.attempt import perform
+from gitbaton.runs.effects import compensate, settle
+from gitbaton.runs.engine import RepairRequest
+from gitbaton.runs.journal import upkeep
+from gitbaton.runs.journal.values import Cause, Plan
 from tests.kit import Sandbox
 from tests.kit.commands import until
 from tests.kit.moments import Args, at

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from gitbaton.git.repo import discover
-from gitbaton.running.claims import Claims
-from gitbaton.worktree.isolated import Lane
+from gitbaton.git.worktree.isolated import Lane
+from gitbaton.runs.claims import Claims
 from tests.kit import Sandbox
 from tests.kit.processes import in_child
 from tests.kit.tiers import some

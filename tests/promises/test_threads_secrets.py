@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gitbaton.threads.store import ThreadStore
+from gitbaton.langgraph.threads.store import ThreadStore
 from tests.kit import Sandbox
 from tests.kit.threads import QUIET
 from tests.verbs.test_threads_verbs import TASK, packed, put, write

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from gitbaton.baton import Baton, Request
-from gitbaton.model import Stored, Turn
-from gitbaton.store.turns import Span, open_turn, turns
+from gitbaton.base.model import Stored, Turn
+from gitbaton.checkpoints.baton import Baton, Request
+from gitbaton.checkpoints.store.turns import Span, open_turn, turns
 from tests.kit import Sandbox
 from tests.kit.agents import CLIENTS, Client, autos, log_of, steps
 from tests.kit.state import snap

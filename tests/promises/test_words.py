@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from gitbaton.baton import Request
-from gitbaton.codec import encode_track, is_hidden
-from gitbaton.model import Agent
+from gitbaton.base.codec import encode_track, is_hidden
+from gitbaton.base.model import Agent
+from gitbaton.checkpoints.baton import Request
 from tests.kit import Sandbox
 from tests.kit.agents import Client
 from tests.kit.clones import Clone

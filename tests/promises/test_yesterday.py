@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from gitbaton.codec import decode, encode, entry, message, parse_note, payload
-from gitbaton.errors import RecordError
-from gitbaton.model import Agent, Checkpoint, FileState, Flag, IndexState, Operation, Skipped, Stored, WorktreeId
-from gitbaton.render import latest_json, latest_markdown
+from gitbaton.base.codec import decode, encode, entry, message, parse_note, payload
+from gitbaton.base.errors import RecordError
+from gitbaton.base.model import Agent, Checkpoint, FileState, Flag, IndexState, Operation, Skipped, Stored, WorktreeId
+from gitbaton.checkpoints.render import latest_json, latest_markdown
 from tests.kit import Sandbox
 from tests.kit.places import DATA
 from tests.kit.tables import each

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gitbaton.threads.store import ThreadStore
+from gitbaton.langgraph.threads.store import ThreadStore
 from tests.kit import Sandbox
 from tests.kit.terminals import Terminal
 from tests.kit.threads import put

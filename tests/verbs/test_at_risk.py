@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gitbaton.tools.atrisk import at_risk
+from gitbaton.care.tools.atrisk import at_risk
 from tests.kit import Sandbox
 from tests.kit.agents import Client
 from tests.kit.capturekit import git_files, index_path, state

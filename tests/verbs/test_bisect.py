@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from gitbaton.base.errors import BatonError
+from gitbaton.care.tools import bisection
 from gitbaton.cli.look import Look
-from gitbaton.errors import BatonError
-from gitbaton.tools import bisection
 from tests.kit import Outcome, Sandbox
 from tests.kit.tiers import some
 

@@ -18,10 +18,10 @@ from pathlib import Path
 
 import pytest
 
+from gitbaton.care.tools import bisection
 from gitbaton.git.repo import discover
-from gitbaton.tools import bisection
-from gitbaton.worktree.crashmarker import sweep
-from gitbaton.worktree.scratch import Scratch, scratch
+from gitbaton.git.worktree.crashmarker import sweep
+from gitbaton.git.worktree.scratch import Scratch, scratch
 from tests.kit import Sandbox
 from tests.kit.commands import until
 from tests.kit.doors import build
@@ -44,7 +44,7 @@ def hook(event, args):
         if count == at:
             os.killpg(0, signal.SIGKILL)
 sys.addaudithook(hook)
-from gitbaton.main import run
+from gitbaton.cli.main import run
 run()
 """
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gitbaton import Baton
-from gitbaton.restore import Order, apply, open_plan
+from gitbaton.checkpoints.restore import Order, apply, open_plan
 from tests.kit import Sandbox
 from tests.kit.tables import each
 from tests.kit.talks import Talk

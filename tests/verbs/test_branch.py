@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from gitbaton.errors import BatonError, RecordError
+from gitbaton.base.errors import BatonError, RecordError
+from gitbaton.base.values import replace
+from gitbaton.care.tools import branching
 from gitbaton.git.objects import RefChange
-from gitbaton.tools import branching
-from gitbaton.values import replace
 from tests.kit import Sandbox
 from tests.kit.doors import build
 from tests.kit.tiers import some

@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from gitbaton import __version__
+from gitbaton.cli.main import arguments, call
 from gitbaton.cli.verbs import GROUPS, VERBS
-from gitbaton.main import arguments, call
 from tests.kit import Outcome, Sandbox
 from tests.kit.commands import until
 from tests.kit.tiers import some

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from gitbaton.agents.claude import folder_of
-from gitbaton.agents.values import HookEvent
-from gitbaton.codec import transcript_text
-from gitbaton.errors import BatonError, NoAnswerError
-from gitbaton.model import Agent
-from gitbaton.tools import conversations
-from gitbaton.transcripts import Mode, record
+from gitbaton.agents.transcripts import Mode, record
+from gitbaton.base.clients import HookEvent
+from gitbaton.base.codec import transcript_text
+from gitbaton.base.errors import BatonError, NoAnswerError
+from gitbaton.base.model import Agent
+from gitbaton.care.tools import conversations
 from tests.kit import Sandbox
 from tests.kit.state import assert_same, state_of
 from tests.kit.tiers import some

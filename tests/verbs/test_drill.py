@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from gitbaton.baton import Baton
-from gitbaton.system.process import Result
-from gitbaton.tools import drilling
-from gitbaton.tools.drilling import Drill
-from gitbaton.values import replace
-from gitbaton.worktree.scratch import ScratchClone
+from gitbaton.base.system.process import Result
+from gitbaton.base.values import replace
+from gitbaton.care.tools import drilling
+from gitbaton.care.tools.drilling import Drill
+from gitbaton.checkpoints.baton import Baton
+from gitbaton.git.worktree.scratch import ScratchClone
 from tests.kit import Sandbox
 from tests.kit.doors import build
 from tests.kit.repos import loose

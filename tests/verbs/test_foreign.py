@@ -12,15 +12,15 @@ from pathlib import Path
 import pytest
 
 from gitbaton import Baton
-from gitbaton.baton import Request
-from gitbaton.hooks.auto import carry
-from gitbaton.main import call
-from gitbaton.model import Stored
-from gitbaton.store import meta
-from gitbaton.store.provenance import of_track
-from gitbaton.store.read import strays
-from gitbaton.store.refs import META, fetched_ref, remote_ref
-from gitbaton.values import replace
+from gitbaton.agents.hooks.auto import carry
+from gitbaton.base.model import Stored
+from gitbaton.base.values import replace
+from gitbaton.checkpoints.baton import Request
+from gitbaton.checkpoints.store import meta
+from gitbaton.checkpoints.store.provenance import of_track
+from gitbaton.checkpoints.store.read import strays
+from gitbaton.checkpoints.store.refs import META, fetched_ref, remote_ref
+from gitbaton.cli.main import call
 from tests.kit import Outcome, Sandbox, integer_clock
 from tests.kit.killkit import DRIVER, age_locks, killed
 from tests.kit.repos import SOME_TIME

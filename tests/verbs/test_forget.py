@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from gitbaton.baton import Request
+from gitbaton.agents.transcripts import files
+from gitbaton.agents.transcripts.layout import frame, meta, transcript_ref
+from gitbaton.base.model import Agent, Carried, Transcript
+from gitbaton.checkpoints.baton import Request
+from gitbaton.checkpoints.store.join import links
+from gitbaton.checkpoints.store.meta import read as read_meta
 from gitbaton.git.objects import TreeEntry, new_object
-from gitbaton.model import Agent, Carried, Transcript
-from gitbaton.store.join import links
-from gitbaton.store.meta import read as read_meta
-from gitbaton.transcripts import files
-from gitbaton.transcripts.layout import frame, meta, transcript_ref
 from tests.kit import Sandbox
 from tests.kit.tiers import some
 

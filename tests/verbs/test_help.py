@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from gitbaton.cli import pages
+from gitbaton.cli.main import call
 from gitbaton.cli.verbs import GROUPS, OLD, VERBS, verb_function
-from gitbaton.main import call
 from tests.kit import Sandbox
 from tests.kit.tables import each
 from tests.kit.terminals import Terminal

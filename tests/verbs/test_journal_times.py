@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from gitbaton.journal import upkeep
+from gitbaton.runs.journal import upkeep
 from tests.kit import Sandbox
 from tests.kit.journals import RUN, journal, record, step_of
 from tests.kit.repos import SOME_TIME

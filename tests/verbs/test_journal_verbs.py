@@ -9,13 +9,13 @@ from typing import Any, Literal
 
 import pytest
 
-from gitbaton.errors import NoAnswerError, RecordError
+from gitbaton.base.errors import NoAnswerError, RecordError
 from gitbaton.git.objects import TreeEntry, new_object, tree_data
-from gitbaton.journal import upkeep
-from gitbaton.journal.chain import Journal, remember
-from gitbaton.journal.state import fold
-from gitbaton.journal.upkeep import to_export
-from gitbaton.journal.values import Undeclared, Writes, run_ref
+from gitbaton.runs.journal import upkeep
+from gitbaton.runs.journal.chain import Journal, remember
+from gitbaton.runs.journal.state import fold
+from gitbaton.runs.journal.upkeep import to_export
+from gitbaton.runs.journal.values import Undeclared, Writes, run_ref
 from tests.kit import Sandbox
 from tests.kit.far import Far, ok, snap
 from tests.kit.journals import RUN, journal, record, step_of, tree

@@ -11,12 +11,13 @@ from typing import Any
 
 import pytest
 
-from gitbaton import Baton, model
-from gitbaton.baton import Request
-from gitbaton.model import Agent, Observed, Prompt
-from gitbaton.restore import Order, apply, open_plan
-from gitbaton.store.selection import Expression
-from gitbaton.values import replace
+from gitbaton import Baton
+from gitbaton.base import model
+from gitbaton.base.model import Agent, Observed, Prompt
+from gitbaton.base.values import replace
+from gitbaton.checkpoints.baton import Request
+from gitbaton.checkpoints.restore import Order, apply, open_plan
+from gitbaton.checkpoints.store.selection import Expression
 from tests.kit import Sandbox
 from tests.kit.manytracks import many_tracks, track
 from tests.kit.places import ROOT

@@ -8,9 +8,9 @@ from itertools import count
 
 import pytest
 
+from gitbaton.base.values import replace
 from gitbaton.cli.columns import width
 from gitbaton.cli.look import Column, Look
-from gitbaton.values import replace
 from tests.kit import Sandbox
 from tests.kit.state import snap
 from tests.kit.tables import each

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from gitbaton import Baton
-from gitbaton.codec import encode, encode_track, message
-from gitbaton.errors import AmbiguousNameError, NotFoundError, UsageError
+from gitbaton.base.codec import encode, encode_track, message
+from gitbaton.base.errors import AmbiguousNameError, NotFoundError, UsageError
+from gitbaton.base.model import Stored
 from gitbaton.git.repo import Door
-from gitbaton.model import Stored
 from tests.kit import Sandbox
 from tests.kit.agents import Client
 from tests.kit.tiers import deep, some

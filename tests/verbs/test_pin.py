@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gitbaton.store.refs import META
+from gitbaton.checkpoints.store.refs import META
 from tests.kit import Sandbox
 from tests.kit.far import Far, forget, ok, snap
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from gitbaton.codec.older import moment_of, verdict
-from gitbaton.errors import RecordError
+from gitbaton.base.codec.older import moment_of, verdict
+from gitbaton.base.errors import RecordError
 from tests.kit import Sandbox, integer_clock
 from tests.kit.places import DATA
 from tests.kit.processes import chain, noted

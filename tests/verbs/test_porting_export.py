@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from gitbaton.model import Agent, Checkpoint, Stored
-from gitbaton.tools.porting import history_files
+from gitbaton.base.model import Agent, Checkpoint, Stored
+from gitbaton.care.tools.porting import history_files
 from tests.kit import Sandbox, integer_clock
 from tests.kit.processes import chain
 from tests.verbs.test_porting import folder, history, record, refs

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from gitbaton.threads.store import ThreadStore
+from gitbaton.langgraph.threads.store import ThreadStore
 from tests.kit import Sandbox
 from tests.kit.agents import Client as Agent
 from tests.kit.mcp import Client, said, talk

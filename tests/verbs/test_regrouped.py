@@ -9,7 +9,7 @@ import pytest
 from gitbaton.cli.usage import unknown
 from gitbaton.cli.verbs import DESTROY, GROUPS, OLD, VERBS, below, find
 from gitbaton.git.repo import discover
-from gitbaton.threads.store import ThreadStore
+from gitbaton.langgraph.threads.store import ThreadStore
 from tests.kit import Sandbox
 from tests.kit.tables import each
 from tests.kit.threads import QUIET, numbered

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from gitbaton.baton import Baton
-from gitbaton.journal.chain import Journal
-from gitbaton.journal.state import NOTHING
-from gitbaton.journal.values import Step
-from gitbaton.running.current import unfinished
-from gitbaton.running.engine import Engine
-from gitbaton.running.graph import graph, readers
+from gitbaton.checkpoints.baton import Baton
+from gitbaton.runs.current import unfinished
+from gitbaton.runs.engine import Engine
+from gitbaton.runs.graph import graph, readers
+from gitbaton.runs.journal.chain import Journal
+from gitbaton.runs.journal.state import NOTHING
+from gitbaton.runs.journal.values import Step
 from tests.kit import Sandbox
 from tests.kit.commands import until
 from tests.kit.planned import Planned

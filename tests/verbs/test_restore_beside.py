@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gitbaton.restore import Order, alone, apply, planned
+from gitbaton.checkpoints.restore import Order, alone, apply, planned
 from tests.kit import Sandbox
 from tests.kit.processes import meanwhile
 from tests.kit.state import actions

@@ -12,16 +12,16 @@ from pathlib import Path
 import pytest
 
 from gitbaton import Baton
-from gitbaton.codec import encode, message
-from gitbaton.errors import RefConflictError
+from gitbaton.base.codec import encode, message
+from gitbaton.base.errors import RefConflictError
+from gitbaton.base.model import Checkpoint, FileState, IndexState, WorktreeId
+from gitbaton.care.retention.pruning import apply, plan, prune, work
+from gitbaton.care.retention.rules import KeepRules, Wish
+from gitbaton.checkpoints.store.chain import steps
+from gitbaton.checkpoints.store.join import Link, links
+from gitbaton.checkpoints.store.meta import read as read_meta
+from gitbaton.checkpoints.store.state import pending
 from gitbaton.git.objects import NewObject, TreeEntry, new_object, tree_data
-from gitbaton.model import Checkpoint, FileState, IndexState, WorktreeId
-from gitbaton.retention.pruning import apply, plan, prune, work
-from gitbaton.retention.rules import KeepRules, Wish
-from gitbaton.store.chain import steps
-from gitbaton.store.join import Link, links
-from gitbaton.store.meta import read as read_meta
-from gitbaton.store.state import pending
 from tests.kit import Sandbox
 from tests.kit.killkit import DRIVER, age_locks, killed
 from tests.kit.state import insert
@@ -359,8 +359,8 @@ def test_safety_checkpoints_go_after_fourteen_days_and_undo_stays_right(repo: Sa
 
 @pytest.mark.deep
 def test_a_conversation_that_nothing_mentions_any_more_goes_after_fourteen_days(repo: Sandbox) -> None:
-    from gitbaton.model import Transcript
-    from gitbaton.transcripts.layout import frame, meta, transcript_ref
+    from gitbaton.agents.transcripts.layout import frame, meta, transcript_ref
+    from gitbaton.base.model import Transcript
 
     repo.ok("snapshot", "--track", "t", "--step", "s")
     with repo.open() as baton:

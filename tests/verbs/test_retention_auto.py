@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from gitbaton import Baton
+from gitbaton.care.retention import pruning
+from gitbaton.checkpoints.store.join import links
 from gitbaton.git import maintenance
-from gitbaton.retention import pruning
-from gitbaton.store.join import links
 from tests.kit import Sandbox
 from tests.kit.commands import until
 from tests.kit.moments import Args, at

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
+from gitbaton.base.codec import encode, message
+from gitbaton.base.model import Carried, Stored
+from gitbaton.base.values import replace
+from gitbaton.care.tools import rewinding
+from gitbaton.care.tools.rewinding import Changes
 from gitbaton.cli.columns import cut, width
+from gitbaton.cli.commands.rewind import table
 from gitbaton.cli.look import Look
-from gitbaton.codec import encode, message
-from gitbaton.commands.rewind import table
 from gitbaton.git.objects import commit_data, new_object
-from gitbaton.model import Carried, Stored
-from gitbaton.tools import rewinding
-from gitbaton.tools.rewinding import Changes
-from gitbaton.values import replace
 from tests.kit import Sandbox
 from tests.kit.repos import loose
 from tests.kit.rewindkit import WHICH, Screen, steps, take

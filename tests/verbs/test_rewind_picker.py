@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gitbaton import terminal
+from gitbaton.base import terminal
+from gitbaton.checkpoints.restore.values import Order
 from gitbaton.cli.look import Look
-from gitbaton.restore.values import Order
 from tests.kit import Sandbox
 from tests.kit.agents import Client
 from tests.kit.manytracks import many_tracks, track
@@ -35,7 +35,7 @@ if find_spec("textual") is None:
 if TYPE_CHECKING:
     from textual.pilot import Pilot
 
-    from gitbaton.commands.picker import Picker
+    from gitbaton.cli.commands.picker import Picker
 
 PATIENCE = 60.0
 
@@ -51,7 +51,7 @@ Keys = Callable[["Picker", "Pilot[Any]"], Awaitable[None]]
 
 def on_screen(box: Sandbox, keys: Keys, size: tuple[int, int] = (80, 24), track: str = "t", limit: int | None = None) -> Picker:
     """The picker with what was typed into it."""
-    from gitbaton.commands.picker import Picker
+    from gitbaton.cli.commands.picker import Picker
 
     async def played(picker: Picker) -> None:
         async with picker.run_test(size=size) as pilot:
@@ -417,7 +417,7 @@ def test_n_limits_the_list_and_m_lists_more(box: Sandbox) -> None:
 
 @pytest.mark.deep
 def test_every_key_of_the_footer_and_of_help_does_something(box: Sandbox) -> None:
-    from gitbaton.commands import picker as module
+    from gitbaton.cli.commands import picker as module
 
     async def keys(picker: Picker, pilot: Pilot[Any]) -> None:
         await pilot.press("question_mark")

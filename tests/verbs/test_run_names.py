@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from gitbaton.running import plans
-from gitbaton.running.claims import Claims
+from gitbaton.runs import plans
+from gitbaton.runs.claims import Claims
 from tests.kit import Sandbox
 from tests.kit.moments import Args, at
 from tests.kit.planned import Planned

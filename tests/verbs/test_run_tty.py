@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gitbaton.journal.chain import Journal
+from gitbaton.runs.journal.chain import Journal
 from tests.kit import Sandbox
 from tests.kit.terminals import Terminal
 

@@ -14,19 +14,19 @@ from typing import cast
 import pytest
 
 from gitbaton import Baton
-from gitbaton.codec import canonical, encode, message
-from gitbaton.commands.finding import hit_place
-from gitbaton.errors import GitError
+from gitbaton.agents.transcripts.layout import frame
+from gitbaton.base.codec import canonical, encode, message
+from gitbaton.base.errors import GitError
+from gitbaton.base.model import Agent, Carried, Checkpoint
+from gitbaton.base.values import replace
+from gitbaton.care.scanning import NOT_SCANNED, Hit, lacking, scan
+from gitbaton.care.scanning.objects import readable, scanner
+from gitbaton.checkpoints.store import chain_ref
+from gitbaton.checkpoints.store.chain import root_objects
+from gitbaton.checkpoints.store.refs import TRANSCRIPTS, remote_ref
+from gitbaton.cli.commands.finding import hit_place
 from gitbaton.git.objectlists import contents
 from gitbaton.git.objects import LARGEST, Object, Objects, RefChange, TreeEntry, commit_data, new_object
-from gitbaton.model import Agent, Carried, Checkpoint
-from gitbaton.scanning import NOT_SCANNED, Hit, lacking, scan
-from gitbaton.scanning.objects import readable, scanner
-from gitbaton.store import chain_ref
-from gitbaton.store.chain import root_objects
-from gitbaton.store.refs import TRANSCRIPTS, remote_ref
-from gitbaton.transcripts.layout import frame
-from gitbaton.values import replace
 from tests.kit import Sandbox, integer_clock
 from tests.kit.repos import SOME_TIME
 

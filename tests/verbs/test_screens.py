@@ -12,16 +12,16 @@ from typing import cast
 
 import pytest
 
-from gitbaton import model
-from gitbaton.agents.values import HookEvent
-from gitbaton.baton import Baton, Request
+from gitbaton.agents.hooks.auto import carry
+from gitbaton.base import model
+from gitbaton.base.clients import HookEvent
+from gitbaton.base.model import Agent, Observed, Prompt
+from gitbaton.base.values import replace
+from gitbaton.checkpoints.baton import Baton, Request
+from gitbaton.checkpoints.store import sessions
 from gitbaton.cli.columns import width
-from gitbaton.hooks.auto import carry
-from gitbaton.model import Agent, Observed, Prompt
-from gitbaton.store import sessions
-from gitbaton.threads.names import ref_of
-from gitbaton.threads.store import ThreadStore
-from gitbaton.values import replace
+from gitbaton.langgraph.threads.names import ref_of
+from gitbaton.langgraph.threads.store import ThreadStore
 from tests.kit import Sandbox
 from tests.kit.journals import journal, record, step_of
 from tests.kit.places import DATA

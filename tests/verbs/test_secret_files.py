@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gitbaton.config import EXCLUDE
+from gitbaton.checkpoints.config import EXCLUDE
 from tests.kit import Sandbox
 from tests.kit.capturekit import skipped, snap
 from tests.kit.places import ROOT

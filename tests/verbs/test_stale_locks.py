@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gitbaton.mending.doctor import examine
+from gitbaton.care.mending.doctor import examine
 from tests.kit import Sandbox
 from tests.kit.tiers import some
 

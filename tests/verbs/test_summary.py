@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gitbaton.baton import Request
+from gitbaton.checkpoints.baton import Request
 from tests.kit import Sandbox
 from tests.kit.talks import Talk
 from tests.promises.test_secrets_stored import KEY

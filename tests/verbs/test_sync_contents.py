@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gitbaton.worktree.gate import ANNEX, DVC, LFS, OTHER, kept_by, lfs_oid
+from gitbaton.git.worktree.gate import ANNEX, DVC, LFS, OTHER, kept_by, lfs_oid
 from tests.kit import Sandbox
 from tests.kit.far import CHAINS, Far, ok, snap
 from tests.kit.repos import Outcome

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gitbaton.threads.names import ref_of
-from gitbaton.threads.store import ThreadStore
+from gitbaton.langgraph.threads.names import ref_of
+from gitbaton.langgraph.threads.store import ThreadStore
 from tests.kit.clones import Clone
 from tests.kit.far import CHAINS, Far, ok, snap
 from tests.kit.threads import put

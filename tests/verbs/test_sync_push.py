@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from gitbaton.sync.items import Move
-from gitbaton.sync.push import exposure
-from gitbaton.threads.store import ThreadStore
+from gitbaton.care.sync.items import Move
+from gitbaton.care.sync.push import exposure
+from gitbaton.langgraph.threads.store import ThreadStore
 from tests.kit.clones import State
 from tests.kit.far import CHAINS, META, NOTES, Far, forget, noted_steps, ok, snap, steps
 from tests.kit.servers import REFUSES_REWRITING, bare, hook

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from gitbaton import Baton
-from gitbaton.codec import decode, document
-from gitbaton.mcpserver import tools
+from gitbaton.base.codec import decode, document
+from gitbaton.cli.mcpserver import tools
 from tests.kit import Sandbox
 from tests.kit.agents import Client, checkpoints
 from tests.kit.state import snap

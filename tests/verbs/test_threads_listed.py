@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from gitbaton.threads.names import ref_of
-from gitbaton.threads.store import ThreadStore
+from gitbaton.langgraph.threads.names import ref_of
+from gitbaton.langgraph.threads.store import ThreadStore
 from tests.kit import Sandbox
 from tests.kit.threads import QUIET
 from tests.verbs.test_threads_verbs import killed, put

@@ -13,10 +13,10 @@ from typing import Any
 import ormsgpack
 import pytest
 
-from gitbaton.codec import is_control
-from gitbaton.threads.codec import Typed
-from gitbaton.threads.names import ref_of
-from gitbaton.threads.store import ThreadStore
+from gitbaton.base.codec import is_control
+from gitbaton.langgraph.threads.codec import Typed
+from gitbaton.langgraph.threads.names import ref_of
+from gitbaton.langgraph.threads.store import ThreadStore
 from tests.kit import Sandbox
 from tests.kit.places import ROOT
 from tests.kit.threads import QUIET
@@ -140,7 +140,7 @@ def killed(repo: Sandbox) -> None:
     """Have a process put checkpoint 7 of ``t``, and be killed."""
     script = (
         "import os, sys\nsys.path.insert(0, sys.argv[2])\n"
-        "from gitbaton.threads.store import ThreadStore\nfrom tests.verbs.test_threads_verbs import put\n"
+        "from gitbaton.langgraph.threads.store import ThreadStore\nfrom tests.verbs.test_threads_verbs import put\n"
         "put(ThreadStore.open(sys.argv[1], every=1 << 30, idle=1e6), 't', 7)\nos._exit(9)\n"
     )
     root = str(ROOT)

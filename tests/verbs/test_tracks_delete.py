@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from gitbaton.baton import Baton, Request
-from gitbaton.errors import RefConflictError
-from gitbaton.retention.pruning import apply_deletion, delete, deletion
+from gitbaton.base.errors import RefConflictError
+from gitbaton.care.retention.pruning import apply_deletion, delete, deletion
+from gitbaton.checkpoints.baton import Baton, Request
 from tests.kit import Sandbox
 from tests.kit.clones import Clone
 from tests.kit.far import CHAINS, Far, noted_steps, ok, snap, steps

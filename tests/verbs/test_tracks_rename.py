@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gitbaton import Baton
-from gitbaton.store.turns import turns
+from gitbaton.checkpoints.store.turns import turns
 from tests.kit import Sandbox
 from tests.kit.agents import Client
 from tests.kit.clones import Clone, killed

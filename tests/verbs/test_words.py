@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gitbaton.main import arguments
+from gitbaton.cli.main import arguments
 from tests.kit import Sandbox
 
 

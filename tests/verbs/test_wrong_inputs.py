@@ -9,10 +9,10 @@ import shutil
 
 import pytest
 
+from gitbaton.cli.main import call
 from gitbaton.cli.verbs import VERBS
 from gitbaton.git.repo import discover
-from gitbaton.main import call
-from gitbaton.threads.store import ThreadStore
+from gitbaton.langgraph.threads.store import ThreadStore
 from tests.kit import Outcome, Sandbox
 from tests.kit.tables import each
 from tests.kit.threads import QUIET, numbered

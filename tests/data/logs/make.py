@@ -16,8 +16,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from gitbaton.threads import edit as flushing
-from gitbaton.threads.store import ThreadStore
+from gitbaton.langgraph.threads import edit as flushing
+from gitbaton.langgraph.threads.store import ThreadStore
 
 
 def work(place: str, midway: bool) -> None:

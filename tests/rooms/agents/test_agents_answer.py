@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gitbaton.agents.client import answer, read
-from gitbaton.agents.values import NAMES, HookEvent
+from gitbaton.base.clients import NAMES, HookEvent
 from tests.kit.payloads import captured
 from tests.kit.tables import each
 

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gitbaton.agents.client import read
-from gitbaton.agents.values import NAMES, HookEvent, Inject, Moment
-from gitbaton.values import replace
+from gitbaton.base.clients import NAMES, HookEvent, Inject, Moment
+from gitbaton.base.values import replace
 from tests.kit.payloads import captured, opencode_events
 from tests.kit.tables import each
 
@@ -114,7 +114,7 @@ def test_little_is_loaded() -> None:
     code = "import sys; from gitbaton.agents.client import read; read('codex', 'Stop', b'{}', {}); print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     ours = {name for name in loaded if name.startswith("gitbaton.agents.")}
-    assert ours == {f"gitbaton.agents.{name}" for name in ("client", "codex", "payload", "records", "signs", "values")}
+    assert ours == {f"gitbaton.agents.{name}" for name in ("client", "codex", "payload", "records", "signs")}
 
 
 @each("agent", EXPECTED)

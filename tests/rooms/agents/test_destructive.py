@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gitbaton.agents.destructive import FILTER, Danger, dangers, shown
-from gitbaton.install.levels import CLIENTS, command, is_ours, track_of
+from gitbaton.agents.install.levels import CLIENTS, command, is_ours, track_of
 from tests.kit.destructive import REPORTED
 from tests.kit.tables import each
 from tests.kit.tiers import examples

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from gitbaton.agents import facts as folding
 from gitbaton.agents.facts import End, Facts, document, fold, read
+from gitbaton.agents.hooks.guard import deadline
 from gitbaton.agents.records import approved, changed
 from gitbaton.agents.signs import Asked, Called, CommandRun, Edited, Ended, Item, Looked, Planned, Said
 from gitbaton.agents.testing import mends
 from gitbaton.agents.turns import alike, idle, program, tidy
-from gitbaton.codec import first_line
-from gitbaton.hooks.guard import deadline
+from gitbaton.base.codec import first_line
 from tests.kit.tables import each
 
 NOW = 1_000_000.0
@@ -463,7 +463,7 @@ def test_files_that_were_read_and_a_plan_with_a_title() -> None:
 
 
 def test_no_secret_is_kept_also_where_a_cut_would_halve_it() -> None:
-    from gitbaton.secrets import Redactor
+    from gitbaton.base.secrets import Redactor
 
     s = Session()
     for size in (230, 780, 795, 1180, 1990):

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from gitbaton.agents import records
 from gitbaton.agents.client import client
+from gitbaton.agents.hooks.guard import deadline
 from gitbaton.agents.signs import Asked, CommandRun, Edited, Ended, Planned, Said
-from gitbaton.hooks.guard import deadline
 from tests.kit.places import DATA
 from tests.kit.tables import each
 from tests.kit.tiers import examples, model

@@ -16,13 +16,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import gitbaton
-from gitbaton import model
-from gitbaton.codec import canonical, decode, encode, message, parse, path_document, payload, plain, timestamp
-from gitbaton.codec.checkpoint import MAX_FLAGS, MAX_SKIPPED
-from gitbaton.codec.text import MAX_BYTES, MAX_EXTRAS, MAX_FIELD
-from gitbaton.errors import RecordError, UsageError
-from gitbaton.model import UNBORN, Agent, Checkpoint, FileState, Flag, IndexState, Observed, Skipped, Turn, WorktreeId
-from gitbaton.values import replace
+from gitbaton.base import model
+from gitbaton.base.codec import canonical, decode, encode, message, parse, path_document, payload, plain, timestamp
+from gitbaton.base.codec.checkpoint import MAX_FLAGS, MAX_SKIPPED
+from gitbaton.base.codec.text import MAX_BYTES, MAX_EXTRAS, MAX_FIELD
+from gitbaton.base.errors import RecordError, UsageError
+from gitbaton.base.model import UNBORN, Agent, Checkpoint, FileState, Flag, IndexState, Observed, Skipped, Turn, WorktreeId
+from gitbaton.base.values import replace
 from tests.kit import Sandbox
 from tests.kit.checkpoints import CHECKPOINTS, OID, TEXT, WHEN
 from tests.kit.tables import each

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gitbaton.codec.words import GAP, middle
+from gitbaton.base.codec.words import GAP, middle
 from tests.kit.tables import each
 
 SENTENCE = "The parser reads one line of the file and keeps it."

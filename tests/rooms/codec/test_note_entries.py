@@ -9,10 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gitbaton.codec import entry, parse_note, short, track_in
-from gitbaton.codec.notes import MAX_ENTRIES, OLDER
-from gitbaton.model import Checkpoint
-from gitbaton.values import replace
+from gitbaton.base.codec import entry, parse_note, short, track_in
+from gitbaton.base.codec.notes import MAX_ENTRIES, OLDER
+from gitbaton.base.model import Checkpoint
+from gitbaton.base.values import replace
 from tests.kit import Sandbox, examples
 from tests.kit.checkpoints import CHECKPOINTS, OID
 from tests.rooms.codec.test_codec import checkpoint
@@ -48,7 +48,7 @@ def test_no_value_forges_a_line_of_an_entry(oid: str, c: Checkpoint) -> None:
 
 def shown(text: str) -> str:
     """What is left of a value: control characters as ``?``, blanks of any kind as spaces."""
-    from gitbaton.codec import plain
+    from gitbaton.base.codec import plain
 
     return "".join(" " if c.isspace() and c not in "\n\t" else c for c in plain(text, keep="\n\t"))
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from gitbaton.codec import read_told, told_bytes
-from gitbaton.errors import RecordError
-from gitbaton.model import Action, Prompt, Ran, Running, Told
+from gitbaton.base.codec import read_told, told_bytes
+from gitbaton.base.errors import RecordError
+from gitbaton.base.model import Action, Prompt, Ran, Running, Told
 
 WHEN = datetime(2026, 1, 2, 3, 4, 5, 678000, UTC)
 RAN = Ran(command="make", status=2, started=None, ended=WHEN, output="error")

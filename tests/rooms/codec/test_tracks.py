@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from gitbaton.codec import check_track, decode_track, encode_track, is_control
-from gitbaton.errors import UsageError
+from gitbaton.base.codec import check_track, decode_track, encode_track, is_control
+from gitbaton.base.errors import UsageError
 from tests.kit import Sandbox
 from tests.kit.tables import each
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gitbaton.codec import alike, bare, canonical, escaped, in_double_quotes, in_quotes, is_hidden, looks, plain
+from gitbaton.base.codec import alike, bare, canonical, escaped, in_double_quotes, in_quotes, is_hidden, looks, plain
 from tests.kit.tables import each
 
 UNSEEN = {

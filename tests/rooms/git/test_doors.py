@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gitbaton.errors import GitError, RefConflictError
+from gitbaton.base.errors import GitError, RefConflictError
 from gitbaton.git.objects import NewObject, RefChange, TreeEntry, commit_data, new_object, tree_data
 from tests.kit.doors import FORMATS, Place, build
 from tests.kit.tiers import some

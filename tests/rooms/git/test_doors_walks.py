@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gitbaton.errors import BatonError, GitError, NotARepositoryError, RefConflictError
+from gitbaton.base.errors import BatonError, GitError, NotARepositoryError, RefConflictError
 from gitbaton.git.binary import BinaryObjects
 from gitbaton.git.libgit2 import Libgit2Objects
 from gitbaton.git.objects import NewObject, RefChange, new_object

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gitbaton.errors import GitError
+from gitbaton.base.errors import GitError
 from gitbaton.git import packfile
 from gitbaton.git.objects import Kind, digest
 from gitbaton.git.packfile import stream

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from gitbaton.errors import GitError
+from gitbaton.base.errors import GitError
 from gitbaton.git.objects import RefChange
 from gitbaton.git.publish import remove_stale
 from tests.kit import Sandbox, examples

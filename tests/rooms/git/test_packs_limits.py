@@ -9,7 +9,7 @@ from typing import Literal
 
 import pytest
 
-from gitbaton.errors import GitError
+from gitbaton.base.errors import GitError
 from gitbaton.git.packs import Packs
 from gitbaton.git.repo import discover
 from tests.kit import Sandbox

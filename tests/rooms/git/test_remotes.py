@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from gitbaton.errors import BatonError, RemoteError, UsageError
+from gitbaton.base.errors import BatonError, RemoteError, UsageError
 from gitbaton.git.bounded import KINDS, Bounded, environment, failure, refused, without_credentials
 from gitbaton.git.remotes import Connection, Remote, address, default, find
 from gitbaton.git.repo import Repo, discover

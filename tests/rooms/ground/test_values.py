@@ -7,8 +7,8 @@ import pickle
 
 import pytest
 
-from gitbaton.model import Checkpoint, Flag, Head
-from gitbaton.values import replace
+from gitbaton.base.model import Checkpoint, Flag, Head
+from gitbaton.base.values import replace
 
 
 def test_equal_by_content_and_hashable() -> None:

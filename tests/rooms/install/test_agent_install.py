@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from gitbaton.install import agents
-from gitbaton.install.levels import CLIENTS, entries, place
-from gitbaton.install.plan import apply
+from gitbaton.agents.install import agents
+from gitbaton.agents.install.levels import CLIENTS, entries, place
+from gitbaton.agents.install.plan import apply
 from tests.kit import Sandbox
 from tests.kit.tiers import some
 from tests.rooms.install.test_settings_merge import TABLE

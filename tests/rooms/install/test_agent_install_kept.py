@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from gitbaton.install.levels import BEGIN, CLIENTS, END, Hooks, command, is_shipped, powershell, track_of
-from gitbaton.system.files import shipped
+from gitbaton.agents.install.levels import BEGIN, CLIENTS, END, Hooks, command, is_shipped, powershell, track_of
+from gitbaton.base.system.files import shipped
 from tests.kit import Sandbox
 from tests.kit.tiers import some
 from tests.rooms.install.test_agent_install import FILES, NAMES, SKILLS, both, home, state

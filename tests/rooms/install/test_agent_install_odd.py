@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
+from gitbaton.agents.install import agentdoctor, agents, levels
+from gitbaton.agents.install.levels import CLIENTS
+from gitbaton.agents.install.plan import MAX_BYTES, File, apply, check_writable, look, read, write
 from gitbaton.agents.settings import MalformedError
-from gitbaton.errors import BatonError
-from gitbaton.install import agentdoctor, agents, levels
-from gitbaton.install.levels import CLIENTS
-from gitbaton.install.plan import MAX_BYTES, File, apply, check_writable, look, read, write
+from gitbaton.base.errors import BatonError
 from tests.kit import Outcome, Sandbox
 from tests.rooms.install.test_agent_install import FILES, home
 from tests.rooms.install.test_agent_install_refused import expect_refusal

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from gitbaton.install.levels import BEGIN, END, SKILL_MARK
-from gitbaton.system.files import shipped
+from gitbaton.agents.install.levels import BEGIN, END, SKILL_MARK
+from gitbaton.base.system.files import shipped
 from tests.kit import Sandbox
 from tests.kit.tiers import some
 from tests.rooms.install.test_agent_install import NAMES, both, home, state

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gitbaton.install.levels import CLIENTS, SILENT
+from gitbaton.agents.install.levels import CLIENTS, SILENT
 from tests.kit import Outcome, Sandbox
 from tests.kit.places import program as script
 from tests.kit.tiers import some
@@ -165,8 +165,8 @@ def test_a_server_that_does_not_give_trust(repo: Sandbox, codex: Path, mode: str
 def test_a_server_that_never_answers_is_stopped(
     repo: Sandbox, codex: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    from gitbaton.errors import BatonError
-    from gitbaton.install.agentdoctor import Peer
+    from gitbaton.agents.install.agentdoctor import Peer
+    from gitbaton.base.errors import BatonError
 
     program = str(tmp_path / "programs/codex")
     with (

@@ -125,9 +125,9 @@ def test_purge_asks_on_a_terminal(repo: Sandbox, answer: str, code: int) -> None
 
 @pytest.mark.deep
 def test_t17_a_ref_that_moved_meanwhile_is_not_deleted(repo: Sandbox) -> None:
-    from gitbaton.errors import BatonError
-    from gitbaton.install import githooks as install
-    from gitbaton.install.plan import apply
+    from gitbaton.agents.install import githooks as install
+    from gitbaton.agents.install.plan import apply
+    from gitbaton.base.errors import BatonError
 
     repo.ok("snapshot", "--track", "t", "--step", "s")
     with repo.open() as baton:

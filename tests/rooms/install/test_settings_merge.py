@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gitbaton.agents.client import Client
+from gitbaton.agents.install.levels import CLIENTS, FoundEntries, Hooks, Merged, entries
 from gitbaton.agents.settings import Document, MalformedError, undone
-from gitbaton.install.levels import CLIENTS, FoundEntries, Hooks, Merged, entries
 from tests.kit.tables import each
 
 BY_NAME = {client.name: client for client in CLIENTS}

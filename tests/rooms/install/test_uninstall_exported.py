@@ -43,9 +43,9 @@ def test_purge_names_and_removes_all_of_it_before_it_unhides(exported: Sandbox, 
 
 @pytest.mark.deep
 def test_a_purge_that_fails_half_way_leaves_what_is_left_hidden(exported: Sandbox) -> None:
-    from gitbaton.errors import BatonError
-    from gitbaton.install import githooks as install
-    from gitbaton.install.plan import apply
+    from gitbaton.agents.install import githooks as install
+    from gitbaton.agents.install.plan import apply
+    from gitbaton.base.errors import BatonError
 
     with exported.open() as baton:
         plan = install.plan_uninstall(baton, purge=True)

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from gitbaton.codec import canonical
-from gitbaton.errors import (
+from gitbaton.base.codec import canonical
+from gitbaton.base.errors import (
     AmbiguousNameError,
     GitError,
     NoAnswerError,
@@ -21,16 +21,16 @@ from gitbaton.errors import (
     UnreadableRunError,
     UsageError,
 )
+from gitbaton.base.model import Oid
+from gitbaton.base.secrets import Redactor
+from gitbaton.base.values import replace
 from gitbaton.git.objects import TreeEntry, commit_data, new_object, tree_data
 from gitbaton.git.repo import Door
-from gitbaton.journal.chain import Journal, chosen, in_use, remember
-from gitbaton.journal.codec import document
-from gitbaton.journal.state import fold
-from gitbaton.journal.upkeep import verify
-from gitbaton.journal.values import Output, Reads, Record, Undeclared, Writes, check_run, run_ref
-from gitbaton.model import Oid
-from gitbaton.secrets import Redactor
-from gitbaton.values import replace
+from gitbaton.runs.journal.chain import Journal, chosen, in_use, remember
+from gitbaton.runs.journal.codec import document
+from gitbaton.runs.journal.state import fold
+from gitbaton.runs.journal.upkeep import verify
+from gitbaton.runs.journal.values import Output, Reads, Record, Undeclared, Writes, check_run, run_ref
 from tests.kit import Sandbox
 from tests.kit.journals import RUN, journal, record, step_of, tree
 from tests.kit.moments import at

@@ -13,13 +13,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import gitbaton
-from gitbaton.codec import canonical
-from gitbaton.codec.text import MAX_BYTES
-from gitbaton.errors import RecordError, UsageError
-from gitbaton.journal import codec
-from gitbaton.journal.codec import idem, key, key_of, recompute
-from gitbaton.journal.values import Reads, Record, Step, Undeclared, Writes
-from gitbaton.values import replace
+from gitbaton.base.codec import canonical
+from gitbaton.base.codec.text import MAX_BYTES
+from gitbaton.base.errors import RecordError, UsageError
+from gitbaton.base.values import replace
+from gitbaton.runs.journal import codec
+from gitbaton.runs.journal.codec import idem, key, key_of, recompute
+from gitbaton.runs.journal.values import Reads, Record, Step, Undeclared, Writes
 from tests.kit.anyrecord import RECORDS
 from tests.kit.journals import record
 

@@ -18,11 +18,11 @@ from pathlib import Path
 
 import pytest
 
-from gitbaton.errors import BatonError
+from gitbaton.base.errors import BatonError
 from gitbaton.git.repo import Door
-from gitbaton.journal.upkeep import verify
-from gitbaton.journal.values import Logged, run_ref
-from gitbaton.worktree.filesets import Files
+from gitbaton.git.worktree.filesets import Files
+from gitbaton.runs.journal.upkeep import verify
+from gitbaton.runs.journal.values import Logged, run_ref
 from tests.kit import Sandbox
 from tests.kit.hurry import hurry
 from tests.kit.journals import RUN, journal, record, step_of, tree

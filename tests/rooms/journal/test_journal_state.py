@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gitbaton.journal.state import EffectState, RunState, StepState, fold
-from gitbaton.journal.values import TYPES, Logged, Record, Writes
-from gitbaton.values import replace
+from gitbaton.base.values import replace
+from gitbaton.runs.journal.state import EffectState, RunState, StepState, fold
+from gitbaton.runs.journal.values import TYPES, Logged, Record, Writes
 from tests.kit.journals import record
 from tests.kit.tables import each
 

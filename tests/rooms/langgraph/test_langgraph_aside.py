@@ -15,7 +15,7 @@ from typing import Any, TypedDict
 
 import pytest
 
-from gitbaton.errors import BatonError
+from gitbaton.base.errors import BatonError
 from tests.kit.saverkit import chain, checkpoint, config, ids, number, plain, put
 
 pytest.importorskip("langgraph.graph")

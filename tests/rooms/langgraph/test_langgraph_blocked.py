@@ -9,7 +9,7 @@ from typing import Any, TypedDict
 
 import pytest
 
-from gitbaton.errors import UsageError
+from gitbaton.base.errors import UsageError
 from tests.kit.saverkit import config, number, put
 
 pytest.importorskip("langgraph.graph")

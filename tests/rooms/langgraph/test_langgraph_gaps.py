@@ -25,7 +25,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde.types import ERROR, INTERRUPT, RESUME, SCHEDULED
 from langgraph.checkpoint.sqlite import SqliteSaver
 
-from gitbaton.errors import GitError, UsageError
+from gitbaton.base.errors import GitError, UsageError
 from gitbaton.langgraph import GitSaver
 
 

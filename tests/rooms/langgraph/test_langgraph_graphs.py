@@ -13,7 +13,7 @@ from typing import Annotated, Any, TypedDict
 
 import pytest
 
-from gitbaton.errors import NotFoundError
+from gitbaton.base.errors import NotFoundError
 from tests.kit import Sandbox
 from tests.kit.saverkit import Saver, config
 

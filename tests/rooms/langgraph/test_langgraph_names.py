@@ -15,9 +15,9 @@ from tests.kit.threads import in_log
 
 pytest.importorskip("langgraph.checkpoint.base")
 
-from gitbaton.errors import UsageError
+from gitbaton.base.errors import UsageError
 from gitbaton.langgraph import GitSaver
-from gitbaton.threads.codec import ThreadCheckpoint, encode_put, encode_writes
+from gitbaton.langgraph.threads.codec import ThreadCheckpoint, encode_put, encode_writes
 
 
 class Name(str, enum.Enum):  # noqa: UP042

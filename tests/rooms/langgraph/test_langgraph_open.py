@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gitbaton import Baton
-from gitbaton.errors import GitError, NotARepositoryError
+from gitbaton.base.errors import GitError, NotARepositoryError
 from gitbaton.git.questions import create_bare
 from tests.kit import Sandbox
 from tests.kit.forkserver import python

@@ -20,7 +20,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gitbaton.errors import BatonError, RecordError, UsageError
+from gitbaton.base.errors import BatonError, RecordError, UsageError
 from tests.kit import Sandbox, examples
 from tests.kit.saverkit import chain, checkpoint, config, ids, number, plain, put
 
@@ -31,8 +31,8 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from gitbaton.langgraph import GitSaver
 from gitbaton.langgraph.branches import Branches
+from gitbaton.langgraph.threads.codec import Parts, ThreadCheckpoint, json_text
 from gitbaton.langgraph.writing import Writer
-from gitbaton.threads.codec import Parts, ThreadCheckpoint, json_text
 
 
 @dataclasses.dataclass

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from gitbaton.baton import Baton
-from gitbaton.mcpserver.tools import TOOLS, ToolCall
-from gitbaton.model import Stored
-from gitbaton.values import replace
+from gitbaton.base.model import Stored
+from gitbaton.base.values import replace
+from gitbaton.checkpoints.baton import Baton
+from gitbaton.cli.mcpserver.tools import TOOLS, ToolCall
 from tests.kit import Sandbox
 from tests.kit.tiers import some
 
@@ -144,8 +144,8 @@ def test_without_the_extra(repo: Sandbox, tmp_path: Path, broken: str) -> None:
 
 
 def test_the_sdk_is_imported_by_no_other_verb(repo: Sandbox) -> None:
-    code = "import sys, gitbaton.commands.mcp, gitbaton.mcpserver.tools; print({'mcp', 'anyio', 'pydantic'} & set(sys.modules))"
-    assert repo.run(sys.executable, "-c", code).out == "set()\n"
+    code = "import sys, gitbaton.cli.commands.mcp, gitbaton.cli.mcpserver.tools; print(*sys.modules)"
+    assert not {"mcp", "anyio", "pydantic"} & {*repo.run(sys.executable, "-c", code).out.split()}
 
 
 class Fetched(Baton):

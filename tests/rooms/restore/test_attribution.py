@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from gitbaton import Baton
+from gitbaton.base.model import Stored, WorktreeId
+from gitbaton.base.values import replace
+from gitbaton.checkpoints.restore.attribution import Owner, others
+from gitbaton.checkpoints.store import chain_ref
 from gitbaton.git.objects import RefChange, commit_data, new_object, parse_commit
 from gitbaton.git.repo import Door
-from gitbaton.model import Stored, WorktreeId
-from gitbaton.restore.attribution import Owner, others
-from gitbaton.store import chain_ref
-from gitbaton.values import replace
-from gitbaton.worktree.checkout import GitEntry
+from gitbaton.git.worktree.checkout import GitEntry
 from tests.kit import Sandbox, integer_clock
 from tests.kit.tiers import deep, some
 

@@ -9,10 +9,10 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitbaton.errors import BatonError
-from gitbaton.model import Op, Stored
-from gitbaton.restore import Order, carry_out
-from gitbaton.restore.attribution import Owner, others
+from gitbaton.base.errors import BatonError
+from gitbaton.base.model import Op, Stored
+from gitbaton.checkpoints.restore import Order, carry_out
+from gitbaton.checkpoints.restore.attribution import Owner, others
 from tests.kit import Sandbox
 from tests.kit.tiers import model, sized
 from tests.rooms.restore.test_attribution import Scene

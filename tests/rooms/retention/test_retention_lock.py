@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from gitbaton.errors import RefConflictError
-from gitbaton.retention.forgetting import forget
-from gitbaton.retention.pruning import apply, plan, prune
-from gitbaton.retention.rules import KeepRules, Wish
-from gitbaton.store.join import links
-from gitbaton.store.revision import Revision
-from gitbaton.values import replace
+from gitbaton.base.errors import RefConflictError
+from gitbaton.base.values import replace
+from gitbaton.care.retention.forgetting import forget
+from gitbaton.care.retention.pruning import apply, plan, prune
+from gitbaton.care.retention.rules import KeepRules, Wish
+from gitbaton.checkpoints.store.join import links
+from gitbaton.checkpoints.store.revision import Revision
 from tests.kit import Sandbox
 from tests.kit.moments import Args, at
 from tests.kit.state import insert

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gitbaton.errors import UsageError
-from gitbaton.retention.rules import (
+from gitbaton.base.errors import UsageError
+from gitbaton.care.retention.rules import (
     Duration,
     KeepRules,
     RetentionItem,

@@ -15,11 +15,11 @@ from typing import IO, Any
 
 import pytest
 
-from gitbaton.errors import RunError
+from gitbaton.base.errors import RunError
+from gitbaton.base.system import groups
+from gitbaton.base.system.groups import ChildProcess
 from gitbaton.git.repo import Repo, discover
-from gitbaton.running.claims import Claim, Claims
-from gitbaton.system import groups
-from gitbaton.system.groups import ChildProcess
+from gitbaton.runs.claims import Claim, Claims
 from tests.kit import Sandbox
 from tests.kit.commands import runs, sweep, until
 from tests.kit.hurry import hurry
@@ -28,9 +28,9 @@ from tests.kit.places import PYTHON
 # Takes a claim, says so, perhaps runs a command under it, and gives it back when its input ends.
 HOLDER = """
 import json, os, sys
-from gitbaton.system.children import UserCommand, run as start
+from gitbaton.base.system.children import UserCommand, run as start
 from gitbaton.git.repo import discover
-from gitbaton.running import claims
+from gitbaton.runs import claims
 where, run, step, writes, options = json.loads(sys.argv[1])
 if options.get("die"):
     os.rename = lambda *_: os.kill(os.getpid(), 9)
@@ -357,7 +357,7 @@ def test_a_torn_claim_blocks_only_while_it_is_held(repo: Repo) -> None:
 WORKER = """
 import os, sys, time
 from gitbaton.git.repo import discover
-from gitbaton.running.claims import Claims
+from gitbaton.runs.claims import Claims
 claims = Claims(discover(sys.argv[1], door="binary"))
 log = os.open(sys.argv[2], os.O_WRONLY | os.O_APPEND)
 for number in range(25):

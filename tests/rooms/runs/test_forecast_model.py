@@ -9,11 +9,11 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitbaton.baton import Baton
-from gitbaton.journal.chain import Journal
-from gitbaton.running.engine import Engine
-from gitbaton.running.report import Forecast
-from gitbaton.values import value
+from gitbaton.base.values import value
+from gitbaton.checkpoints.baton import Baton
+from gitbaton.runs.engine import Engine
+from gitbaton.runs.journal.chain import Journal
+from gitbaton.runs.report import Forecast
 from tests.kit import Sandbox
 from tests.kit.planned import Planned
 from tests.kit.tiers import model, sized

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
-from gitbaton.errors import UsageError
-from gitbaton.running import plans
+from gitbaton.base.errors import UsageError
+from gitbaton.runs import plans
 from tests.kit.places import PACKAGE
 from tests.kit.tables import each
 from tests.rooms.runs.test_plans import PLAN, REFUSED

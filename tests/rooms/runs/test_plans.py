@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitbaton.errors import UsageError
-from gitbaton.journal.state import NOTHING
-from gitbaton.journal.values import Backoff, Plan, Step
-from gitbaton.running import graph, plans
-from gitbaton.values import replace
+from gitbaton.base.errors import UsageError
+from gitbaton.base.values import replace
+from gitbaton.runs import graph, plans
+from gitbaton.runs.journal.state import NOTHING
+from gitbaton.runs.journal.values import Backoff, Plan, Step
 from tests.kit import Sandbox
 from tests.kit.tables import each
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from gitbaton.errors import NoAnswerError, NotFoundError, RunError, UsageError
-from gitbaton.journal.upkeep import verify
+from gitbaton.base.errors import NoAnswerError, NotFoundError, RunError, UsageError
+from gitbaton.runs.journal.upkeep import verify
 from tests.kit import Sandbox
 from tests.kit.planned import Planned
 

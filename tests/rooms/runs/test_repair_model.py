@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitbaton.running.context import POINTS
-from gitbaton.values import value
+from gitbaton.base.values import value
+from gitbaton.runs.context import POINTS
 from tests.kit import Sandbox
 from tests.kit.planned import Planned
 from tests.kit.tiers import model, sized

@@ -9,9 +9,9 @@ from typing import Any
 import jsonschema  # type: ignore[import-untyped]
 import pytest
 
-from gitbaton.commands.reporting import EventLines, JsonLines, because, document, sentence
-from gitbaton.journal.values import Cause
-from gitbaton.running.context import KINDS, Event
+from gitbaton.cli.commands.reporting import EventLines, JsonLines, because, document, sentence
+from gitbaton.runs.context import KINDS, Event
+from gitbaton.runs.journal.values import Cause
 from tests.kit import Sandbox
 from tests.kit.places import PACKAGE
 

@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitbaton.values import replace, value
+from gitbaton.base.values import replace, value
 from tests.kit import Sandbox
 from tests.kit.planned import Planned
 from tests.kit.tiers import model, sized

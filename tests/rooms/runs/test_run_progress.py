@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gitbaton.cli.columns import width
+from gitbaton.cli.commands.reporting import LEAST, Progress, pause, ticking
 from gitbaton.cli.waiting import spent
-from gitbaton.commands.reporting import LEAST, Progress, pause, ticking
 
 
 @pytest.mark.parametrize(

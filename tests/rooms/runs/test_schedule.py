@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gitbaton.errors import RunError
-from gitbaton.journal.state import RunState, StepState
-from gitbaton.journal.values import Plan, Step
-from gitbaton.running.attempt import Guards
-from gitbaton.running.graph import Schedule, carry_out, collide
+from gitbaton.base.errors import RunError
+from gitbaton.runs.attempt import Guards
+from gitbaton.runs.graph import Schedule, carry_out, collide
+from gitbaton.runs.journal.state import RunState, StepState
+from gitbaton.runs.journal.values import Plan, Step
 from tests.kit.commands import until
 
 

@@ -15,15 +15,15 @@ from typing import Any
 
 import pytest
 
-from gitbaton.baton import Baton
-from gitbaton.errors import RecordError, RunError, UsageError
-from gitbaton.journal.state import fold
-from gitbaton.running.context import Event
-from gitbaton.running.current import unfinished
-from gitbaton.running.effects import live, undo
-from gitbaton.running.engine import Engine, looking
-from gitbaton.running.plans import rebuilt, step_of
-from gitbaton.values import replace
+from gitbaton.base.errors import RecordError, RunError, UsageError
+from gitbaton.base.values import replace
+from gitbaton.checkpoints.baton import Baton
+from gitbaton.runs.context import Event
+from gitbaton.runs.current import unfinished
+from gitbaton.runs.effects import live, undo
+from gitbaton.runs.engine import Engine, looking
+from gitbaton.runs.journal.state import fold
+from gitbaton.runs.plans import rebuilt, step_of
 from tests.kit import Sandbox
 from tests.kit.commands import until
 from tests.kit.planned import Planned

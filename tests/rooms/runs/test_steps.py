@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 import pytest
 
-from gitbaton.journal.values import Backoff, Cause
-from gitbaton.running.plans import output
+from gitbaton.runs.journal.values import Backoff, Cause
+from gitbaton.runs.plans import output
 from tests.kit import Sandbox
 from tests.kit.moments import Args, at
 from tests.kit.steps import Runner, changed, counted, sh

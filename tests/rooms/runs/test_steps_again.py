@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gitbaton.errors import UsageError
-from gitbaton.journal.state import fold
-from gitbaton.journal.values import EFFECTS, ISOLATES, KEEPS, ON_UNDECLARED, Backoff, Step
-from gitbaton.running import plans
-from gitbaton.running.current import unfinished
-from gitbaton.running.plans import written
+from gitbaton.base.errors import UsageError
+from gitbaton.runs import plans
+from gitbaton.runs.current import unfinished
+from gitbaton.runs.journal.state import fold
+from gitbaton.runs.journal.values import EFFECTS, ISOLATES, KEEPS, ON_UNDECLARED, Backoff, Step
+from gitbaton.runs.plans import written
 from tests.kit import Sandbox
 from tests.kit.planned import Planned
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from gitbaton.journal.values import Plan
-from gitbaton.running.attempt import perform
-from gitbaton.running.claims import Claims
-from gitbaton.running.context import Done
+from gitbaton.runs.attempt import perform
+from gitbaton.runs.claims import Claims
+from gitbaton.runs.context import Done
+from gitbaton.runs.journal.values import Plan
 from tests.kit import Sandbox
 from tests.kit.commands import until
 from tests.kit.steps import Runner, changed, counted, sh

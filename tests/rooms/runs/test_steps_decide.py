@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gitbaton.journal.state import EffectState, StepState
-from gitbaton.journal.values import Backoff, Cause, Logged, Reads, Record, Step, Writes
-from gitbaton.running.attempt import tried_again, wait
-from gitbaton.running.decide import DECISIONS, Present, decide, hit, why
-from gitbaton.running.outputs import materials, sort_out
-from gitbaton.values import replace
-from gitbaton.worktree.filesets import FileEntry, FileSet
-from gitbaton.worktree.filetrees import differences
+from gitbaton.base.values import replace
+from gitbaton.git.worktree.filesets import FileEntry, FileSet
+from gitbaton.git.worktree.filetrees import differences
+from gitbaton.runs.attempt import tried_again, wait
+from gitbaton.runs.decide import DECISIONS, Present, decide, hit, why
+from gitbaton.runs.journal.state import EffectState, StepState
+from gitbaton.runs.journal.values import Backoff, Cause, Logged, Reads, Record, Step, Writes
+from gitbaton.runs.outputs import materials, sort_out
 
 FACT_GATES = ("open", "gate", "rejected")
 A, B, EMPTY = "a" * 64, "b" * 64, "4" * 40

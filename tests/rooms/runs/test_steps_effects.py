@@ -6,10 +6,10 @@ import os
 
 import pytest
 
-from gitbaton.errors import NoAnswerError, RunError, UsageError
-from gitbaton.journal.values import Cause, Step
-from gitbaton.running.effects import approve, compensate, settle
-from gitbaton.values import replace
+from gitbaton.base.errors import NoAnswerError, RunError, UsageError
+from gitbaton.base.values import replace
+from gitbaton.runs.effects import approve, compensate, settle
+from gitbaton.runs.journal.values import Cause, Step
 from tests.kit import Sandbox
 from tests.kit.steps import Runner, changed, sh
 from tests.kit.tiers import some

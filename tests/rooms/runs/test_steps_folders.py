@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gitbaton.journal.values import Step
+from gitbaton.runs.journal.values import Step
 from tests.kit import Sandbox
 from tests.kit.steps import Runner, changed, sh
 from tests.kit.tiers import some
@@ -123,8 +123,8 @@ def test_a_kill_leaves_no_folder_that_the_next_attempt_would_trip_over(run: Runn
 
 
 def test_what_came_from_elsewhere_gets_no_more_than_a_folder_that_is_made_has(run: Runner) -> None:
-    from gitbaton.running.outputs import recorded_folders
-    from gitbaton.values import replace
+    from gitbaton.base.values import replace
+    from gitbaton.runs.outputs import recorded_folders
 
     step = sh("build", "mkdir -p build/open; chmod 2777 build/open; echo x > build/x", reads="src/a", writes="build/**")
     assert run.go(step).state == "ok"

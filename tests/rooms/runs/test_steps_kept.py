@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from gitbaton import Baton
-from gitbaton.commands.reporting import EventLines
-from gitbaton.journal.values import Plan
-from gitbaton.running.attempt import perform
-from gitbaton.running.plans import output
+from gitbaton.cli.commands.reporting import EventLines
+from gitbaton.runs.attempt import perform
+from gitbaton.runs.journal.values import Plan
+from gitbaton.runs.plans import output
 from tests.kit import Sandbox
 from tests.kit.steps import Runner, changed, sh
 from tests.kit.tiers import some

@@ -9,9 +9,9 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from gitbaton.journal.values import Step
-from gitbaton.running.context import POINTS, Done
-from gitbaton.running.effects import settle
+from gitbaton.runs.context import POINTS, Done
+from gitbaton.runs.effects import settle
+from gitbaton.runs.journal.values import Step
 from tests.kit import Sandbox
 from tests.kit.steps import Runner, listing, sh
 from tests.kit.tiers import sized

@@ -6,14 +6,14 @@ import signal
 
 import pytest
 
-from gitbaton.commands.run_show import difference
-from gitbaton.commands.stepping import plan_of, step_named
-from gitbaton.errors import NoAnswerError, RunError
-from gitbaton.journal.upkeep import plan_prune
-from gitbaton.journal.values import Cause, Plan, Step
-from gitbaton.running.context import Done
-from gitbaton.running.effects import approve, compensate, settle, to_compensate
-from gitbaton.running.engine import Engine
+from gitbaton.base.errors import NoAnswerError, RunError
+from gitbaton.cli.commands.run_show import difference
+from gitbaton.cli.commands.stepping import plan_of, step_named
+from gitbaton.runs.context import Done
+from gitbaton.runs.effects import approve, compensate, settle, to_compensate
+from gitbaton.runs.engine import Engine
+from gitbaton.runs.journal.upkeep import plan_prune
+from gitbaton.runs.journal.values import Cause, Plan, Step
 from tests.kit import Sandbox
 from tests.kit.steps import Runner, changed, sh
 

@@ -9,13 +9,13 @@ from contextlib import contextmanager
 
 import pytest
 
-from gitbaton.errors import UsageError
-from gitbaton.journal.values import Cause
-from gitbaton.running import plans
-from gitbaton.running.decide import present
-from gitbaton.running.effects import recover
-from gitbaton.running.plans import opened
-from gitbaton.values import replace
+from gitbaton.base.errors import UsageError
+from gitbaton.base.values import replace
+from gitbaton.runs import plans
+from gitbaton.runs.decide import present
+from gitbaton.runs.effects import recover
+from gitbaton.runs.journal.values import Cause
+from gitbaton.runs.plans import opened
 from tests.kit import Sandbox
 from tests.kit.moments import at
 from tests.kit.steps import Runner, changed, listing, sh

@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from gitbaton.secrets import Redactor
-from gitbaton.secrets.redactor import rows
-from gitbaton.secrets.rules import PREFIXED, compiled
+from gitbaton.base.secrets import Redactor
+from gitbaton.base.secrets.redactor import rows
+from gitbaton.base.secrets.rules import PREFIXED, compiled
 from tests.kit import Sandbox, rules
 from tests.kit.keys import ALNUM, BASE64, HEX, UPPER, URL, Maker
 

@@ -11,14 +11,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gitbaton.errors import UsageError
-from gitbaton.model import Checkpoint
-from gitbaton.secrets import Redacted, Redactor, SecretMatch, differences, told
-from gitbaton.secrets.context import CONTEXT
-from gitbaton.secrets.redactor import rows
-from gitbaton.secrets.rules import CONTEXT_WORDS, LONG, RULES, compiled
-from gitbaton.secrets.shipped import SHIPPED
-from gitbaton.values import replace
+from gitbaton.base.errors import UsageError
+from gitbaton.base.model import Checkpoint
+from gitbaton.base.secrets import Redacted, Redactor, SecretMatch, differences, told
+from gitbaton.base.secrets.context import CONTEXT
+from gitbaton.base.secrets.redactor import rows
+from gitbaton.base.secrets.rules import CONTEXT_WORDS, LONG, RULES, compiled
+from gitbaton.base.secrets.shipped import SHIPPED
+from gitbaton.base.values import replace
 from tests.kit import rules
 from tests.kit.checkpoints import WHEN
 from tests.kit.keys import ALNUM, BASE64, Maker, keys

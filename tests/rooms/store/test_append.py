@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from gitbaton import Baton
-from gitbaton.errors import GitError, RefConflictError
+from gitbaton.base.errors import GitError, RefConflictError
+from gitbaton.checkpoints.store.chain import Guard, append_to, landed
 from gitbaton.git.objects import author_at
-from gitbaton.store.chain import Guard, append_to, landed
 from tests.kit import Sandbox
 
 REF = "refs/baton/tracks/x"

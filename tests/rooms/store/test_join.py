@@ -12,14 +12,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gitbaton import Baton
-from gitbaton.codec import encode, message
-from gitbaton.errors import RecordError
+from gitbaton.base.codec import encode, message
+from gitbaton.base.errors import RecordError
+from gitbaton.base.model import Checkpoint
+from gitbaton.base.values import replace
+from gitbaton.checkpoints.store import Store, chain_ref
+from gitbaton.checkpoints.store.join import Link, joined, links, merged
+from gitbaton.checkpoints.store.meta import NOTHING, Meta
 from gitbaton.git.objects import RefChange, commit_data, new_object, parse_commit
-from gitbaton.model import Checkpoint
-from gitbaton.store import Store, chain_ref
-from gitbaton.store.join import Link, joined, links, merged
-from gitbaton.store.meta import NOTHING, Meta
-from gitbaton.values import replace
 from tests.kit import Sandbox, integer_clock
 from tests.kit.state import insert
 from tests.kit.tiers import deep

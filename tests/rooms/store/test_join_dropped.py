@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from gitbaton.errors import RecordError
+from gitbaton.base.errors import RecordError
+from gitbaton.base.values import replace
+from gitbaton.checkpoints.store import Store, chain_ref
+from gitbaton.checkpoints.store.join import Link, joined, links, merged, news
+from gitbaton.checkpoints.store.meta import Meta, union
 from gitbaton.git.objects import RefChange, commit_data, new_object
-from gitbaton.store import Store, chain_ref
-from gitbaton.store.join import Link, joined, links, merged, news
-from gitbaton.store.meta import Meta, union
-from gitbaton.values import replace
 from tests.kit import Sandbox
 from tests.kit.state import insert
 from tests.kit.tiers import deep

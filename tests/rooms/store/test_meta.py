@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gitbaton.errors import RecordError
+from gitbaton.base.errors import RecordError
+from gitbaton.base.values import replace
+from gitbaton.checkpoints.store import Store
+from gitbaton.checkpoints.store.meta import NOTHING, Meta, objects_for, read, union
+from gitbaton.checkpoints.store.refs import META, remote_ref
 from gitbaton.git.objects import NewObject, RefChange, TreeEntry, commit_data, new_object, tree_data
-from gitbaton.store import Store
-from gitbaton.store.meta import NOTHING, Meta, objects_for, read, union
-from gitbaton.store.refs import META, remote_ref
-from gitbaton.values import replace
 from tests.kit import Sandbox
 from tests.kit.tiers import deep
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gitbaton.codec import Note, parse_note
-from gitbaton.store.join import merged_note
+from gitbaton.base.codec import Note, parse_note
+from gitbaton.checkpoints.store.join import merged_note
 
 IDS = [f"{n:02x}" * 20 for n in range(70)]
 TIMES = {oid: b"2026-%03d" % (n * 7 % 60) for n, oid in enumerate(IDS[:60])}

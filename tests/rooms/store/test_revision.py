@@ -7,15 +7,15 @@ from collections.abc import Iterator
 import pytest
 
 from gitbaton import Baton
-from gitbaton.codec import parse_note
-from gitbaton.errors import RecordError, RefConflictError
+from gitbaton.base.codec import parse_note
+from gitbaton.base.errors import RecordError, RefConflictError
+from gitbaton.base.model import Stored
+from gitbaton.base.values import replace
+from gitbaton.checkpoints.store import meta
+from gitbaton.checkpoints.store.join import links
+from gitbaton.checkpoints.store.refs import META, NOTES, chain_ref, tip_ref
+from gitbaton.checkpoints.store.revision import Revision
 from gitbaton.git.objects import new_object
-from gitbaton.model import Stored
-from gitbaton.store import meta
-from gitbaton.store.join import links
-from gitbaton.store.refs import META, NOTES, chain_ref, tip_ref
-from gitbaton.store.revision import Revision
-from gitbaton.values import replace
 from tests.kit import Sandbox, integer_clock
 from tests.kit.moments import Args, at
 from tests.kit.threads import git_called

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from gitbaton.codec import Note, entry, parse_note
-from gitbaton.codec.notes import MAX_ENTRIES, OLDER
-from gitbaton.store.join import merged_note
-from gitbaton.values import replace
+from gitbaton.base.codec import Note, entry, parse_note
+from gitbaton.base.codec.notes import MAX_ENTRIES, OLDER
+from gitbaton.base.values import replace
+from gitbaton.checkpoints.store.join import merged_note
 from tests.kit.clones import Clone
 from tests.kit.far import Far, forget, ok
 from tests.kit.tiers import some

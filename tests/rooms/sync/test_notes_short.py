@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from gitbaton.codec import parse_note, track_in
+from gitbaton.base.codec import parse_note, track_in
 from tests.kit.clones import Clone
 from tests.kit.far import NOTES, Far, forget, ok, snap
 from tests.kit.places import ROOT

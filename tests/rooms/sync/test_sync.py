@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from gitbaton.baton import Request
+from gitbaton.base.model import Carried
+from gitbaton.care.sync import Choice, sync
+from gitbaton.care.sync.push import Manner
+from gitbaton.checkpoints.baton import Request
 from gitbaton.git.remotes import Connection, find
-from gitbaton.model import Carried
-from gitbaton.sync import Choice, sync
-from gitbaton.sync.push import Manner
 from tests.kit.clones import Clone
 from tests.kit.far import CHAINS, META, NOTES, Far, forget, noted_steps, ok, snap, steps
 from tests.kit.moments import at

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from gitbaton.checkpoints.store.meta import MOST_TURNS, Meta
+from gitbaton.checkpoints.store.revision import Revision
 from gitbaton.git.bounded import failure
-from gitbaton.store.meta import MOST_TURNS, Meta
-from gitbaton.store.revision import Revision
 from tests.kit.far import META, Far, forget, ok, snap, steps
 from tests.kit.tiers import some
 

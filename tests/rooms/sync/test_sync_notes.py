@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gitbaton.codec import parse_note
+from gitbaton.base.codec import parse_note
 from tests.kit.far import CHAINS, NOTES, Far, noted_steps, ok, snap
 from tests.kit.repos import Sandbox
 

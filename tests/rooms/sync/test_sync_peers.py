@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitbaton.store.join import news
-from gitbaton.store.meta import Meta, read, union
-from gitbaton.store.refs import META, chain_ref, tip_ref
-from gitbaton.store.revision import Revision
+from gitbaton.checkpoints.store.join import news
+from gitbaton.checkpoints.store.meta import Meta, read, union
+from gitbaton.checkpoints.store.refs import META, chain_ref, tip_ref
+from gitbaton.checkpoints.store.revision import Revision
 from tests.kit import Sandbox
 from tests.kit.clones import Clock, Clone, State, copied, killed
 from tests.kit.tiers import model, sized

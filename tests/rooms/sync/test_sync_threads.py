@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from gitbaton.threads.names import late_ref, ref_of
-from gitbaton.threads.store import ThreadStore
+from gitbaton.langgraph.threads.names import late_ref, ref_of
+from gitbaton.langgraph.threads.store import ThreadStore
 from tests.kit.clones import Clone, killed
 from tests.kit.far import CHAINS, Far, ok, snap
 from tests.kit.moments import Args, at

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gitbaton.threads.names import late_ref, ref_of
+from gitbaton.langgraph.threads.names import late_ref, ref_of
 from tests.kit.far import Far, ok, snap
 from tests.kit.moments import at
 from tests.kit.servers import hook

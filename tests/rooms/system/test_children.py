@@ -14,10 +14,10 @@ from threading import Thread
 
 import pytest
 
-from gitbaton.errors import GitError
-from gitbaton.system import groups
-from gitbaton.system.children import SAME, CommandResult, UserCommand, forward, signals
-from gitbaton.system.groups import ChildProcess
+from gitbaton.base.errors import GitError
+from gitbaton.base.system import groups
+from gitbaton.base.system.children import SAME, CommandResult, UserCommand, forward, signals
+from gitbaton.base.system.groups import ChildProcess
 from tests.kit.commands import driver, noted, ran, runs, sh, sweep, until
 from tests.kit.hurry import stand_still
 from tests.kit.tiers import some

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from gitbaton.system import groups
-from gitbaton.system.groups import ChildProcess, end
-from gitbaton.values import replace
+from gitbaton.base.system import groups
+from gitbaton.base.system.groups import ChildProcess, end
+from gitbaton.base.values import replace
 from tests.kit.commands import driver, noted, ran, runs, sh, sweep, until
 from tests.kit.hurry import stand_still
 from tests.kit.places import PYTHON
@@ -132,7 +132,7 @@ def test_a_child_of_a_parent_that_was_killed_before_it_knew_its_number_is_found_
 
 
 def test_nobody_ends_the_command_that_it_is_part_of(place: Path) -> None:
-    program = "import sys; from gitbaton.system.groups import ChildProcess as C, end; print(end(C(word=sys.argv[1]), 0.1))"
+    program = "import sys; from gitbaton.base.system.groups import ChildProcess as C, end; print(end(C(word=sys.argv[1]), 0.1))"
     ended = ran(sh(f"{PYTHON} -c '{program}' $GIT_BATON_GROUP", place, show=False))
     assert (ended.exit, ended.out) == (0, b"False\n"), ended.err
 

@@ -50,7 +50,7 @@ while True:
 # Runs its argument twice, side by side.
 PAIR = """
 import os, sys, threading
-from gitbaton.system.children import UserCommand, run, signals
+from gitbaton.base.system.children import UserCommand, run, signals
 ended = []
 def one(number):
     command = UserCommand(argv=("sh", "-c", sys.argv[1], "sh", number), cwd=os.getcwd(), env=dict(os.environ))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gitbaton.system.files import open_folder, write_atomic
+from gitbaton.base.system.files import open_folder, write_atomic
 
 
 @pytest.mark.parametrize("below", [False, True], ids=["path", "descriptor"])

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from gitbaton.errors import GitError, GitTimeoutError
+from gitbaton.base.errors import GitError, GitTimeoutError
+from gitbaton.base.system.process import spawn, verb
 from gitbaton.git.repo import discover
 from gitbaton.git.run import Git, base_environment
-from gitbaton.system.process import spawn, verb
 from tests.kit import Sandbox
 from tests.kit.tiers import some
 

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from gitbaton.errors import BatonError, GitError, RecordError
+from gitbaton.base.errors import BatonError, GitError, RecordError
 from gitbaton.git.repo import discover
-from gitbaton.threads.log import Log
-from gitbaton.threads.names import ref_of
-from gitbaton.threads.store import ThreadStore
+from gitbaton.langgraph.threads.log import Log
+from gitbaton.langgraph.threads.names import ref_of
+from gitbaton.langgraph.threads.store import ThreadStore
 from tests.kit import Sandbox
 from tests.kit.moments import at
 from tests.kit.threads import (
@@ -198,7 +198,7 @@ def test_a_store_that_nobody_closed_is_closed_when_it_is_gone(bare: Sandbox) -> 
 
 @pytest.mark.deep
 def test_a_process_that_ends_flushes(bare: Sandbox) -> None:
-    lines = "from gitbaton.threads.store import ThreadStore; store = ThreadStore.open('.')"
+    lines = "from gitbaton.langgraph.threads.store import ThreadStore; store = ThreadStore.open('.')"
     done = bare.run("python", "-c", f"{lines}; store.put('t', '', '1', None, b'{{}}', b'{{}}', {{}})")
     assert (done.code, done.err) == (0, "")
     assert bare.git("rev-list", "--count", REF) == "1"

@@ -12,10 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gitbaton.git.objects import Algorithm
-from gitbaton.threads.build import NEAR, Built
-from gitbaton.threads.chain import Batch, merged
-from gitbaton.threads.codec import Id, Row, ThreadCheckpoint, rows_of, typed_of
-from gitbaton.threads.names import late_ref, ref_of
+from gitbaton.langgraph.threads.build import NEAR, Built
+from gitbaton.langgraph.threads.chain import Batch, merged
+from gitbaton.langgraph.threads.codec import Id, Row, ThreadCheckpoint, rows_of, typed_of
+from gitbaton.langgraph.threads.names import late_ref, ref_of
 from tests.kit import Sandbox, examples
 from tests.kit.heaps import Heap
 

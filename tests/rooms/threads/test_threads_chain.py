@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gitbaton.errors import BatonError, GitError, RecordError
-from gitbaton.threads.chain import Entries, ThreadChain, commit_data, entry_of, jump_numbers, tree_data, tree_parts
-from gitbaton.threads.codec import Id, Jump, ThreadCheckpoint, rows_of
+from gitbaton.base.errors import BatonError, GitError, RecordError
+from gitbaton.langgraph.threads.chain import Entries, ThreadChain, commit_data, entry_of, jump_numbers, tree_data, tree_parts
+from gitbaton.langgraph.threads.codec import Id, Jump, ThreadCheckpoint, rows_of
 from tests.kit.heaps import Heap, mutations
 from tests.kit.tables import each
 

@@ -16,10 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gitbaton
-from gitbaton.errors import RecordError, UsageError
-from gitbaton.threads import codec
-from gitbaton.threads.chain import LateWrites, commit_data, names_data, subject_of, tree_data
-from gitbaton.threads.codec import Put, PutWrites, Row, ThreadCheckpoint
+from gitbaton.base.errors import RecordError, UsageError
+from gitbaton.langgraph.threads import codec
+from gitbaton.langgraph.threads.chain import LateWrites, commit_data, names_data, subject_of, tree_data
+from gitbaton.langgraph.threads.codec import Put, PutWrites, Row, ThreadCheckpoint
 from tests.kit.heaps import Heap, mutations
 from tests.kit.tables import each
 

@@ -12,10 +12,10 @@ from pathlib import Path
 import pygit2
 import pytest
 
-from gitbaton.errors import GitError
-from gitbaton.system.process import leave
-from gitbaton.threads.names import ref_of
-from gitbaton.threads.store import ThreadStore
+from gitbaton.base.errors import GitError
+from gitbaton.base.system.process import leave
+from gitbaton.langgraph.threads.names import ref_of
+from gitbaton.langgraph.threads.store import ThreadStore
 from tests.kit import Sandbox
 from tests.kit.commands import until
 from tests.kit.moments import at

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from gitbaton.errors import NotFoundError, RecordError, UsageError
+from gitbaton.base.errors import NotFoundError, RecordError, UsageError
 from gitbaton.git.repo import discover
-from gitbaton.threads.build import Side, apart
-from gitbaton.threads.chain import LateWrites, ThreadChain
-from gitbaton.threads.codec import ThreadCheckpoint
-from gitbaton.threads.health import reader
-from gitbaton.threads.names import late_ref, ref_of
-from gitbaton.threads.store import ThreadStore
+from gitbaton.langgraph.threads.build import Side, apart
+from gitbaton.langgraph.threads.chain import LateWrites, ThreadChain
+from gitbaton.langgraph.threads.codec import ThreadCheckpoint
+from gitbaton.langgraph.threads.health import reader
+from gitbaton.langgraph.threads.names import late_ref, ref_of
+from gitbaton.langgraph.threads.store import ThreadStore
 from tests.kit import Sandbox
 from tests.kit.threads import Model, agree, ids, numbered, put, row, rows, text, two
 

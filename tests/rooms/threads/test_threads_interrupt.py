@@ -19,9 +19,9 @@ from typing import Any
 
 import pytest
 
-from gitbaton.errors import RecordError, UsageError
-from gitbaton.threads import codec
-from gitbaton.threads.store import ThreadStore
+from gitbaton.base.errors import RecordError, UsageError
+from gitbaton.langgraph.threads import codec
+from gitbaton.langgraph.threads.store import ThreadStore
 from tests.kit import Sandbox, examples
 from tests.kit.moments import at
 from tests.kit.threads import QUIET, Model, agree, below, ids, in_log, let_go, log_of, put, row, rows

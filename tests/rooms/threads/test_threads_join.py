@@ -9,11 +9,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gitbaton.errors import BatonError
-from gitbaton.sync.threads import NamespaceState
-from gitbaton.threads.build import Side, apart
-from gitbaton.threads.codec import Id, Row, ThreadCheckpoint, blob_of
-from gitbaton.threads.health import unusable
+from gitbaton.base.errors import BatonError
+from gitbaton.care.sync.threads import NamespaceState
+from gitbaton.langgraph.threads.build import Side, apart
+from gitbaton.langgraph.threads.codec import Id, Row, ThreadCheckpoint, blob_of
+from gitbaton.langgraph.threads.health import unusable
 from tests.kit import examples
 from tests.kit.heaps import Heap, mutations
 from tests.kit.tables import each

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from gitbaton.errors import BatonError, GitError
-from gitbaton.threads.names import ref_of
-from gitbaton.threads.store import ThreadStore
+from gitbaton.base.errors import BatonError, GitError
+from gitbaton.langgraph.threads.names import ref_of
+from gitbaton.langgraph.threads.store import ThreadStore
 from tests.kit import Sandbox, examples
 from tests.kit.commands import until
 from tests.kit.hurry import hurry
@@ -186,7 +186,7 @@ def test_one_wait_for_the_disk_serves_all(bare: Sandbox) -> None:
             until(lambda: in_log(bare.path) == 1 + many)
 
     def work() -> None:
-        from gitbaton.threads.store import ThreadStore
+        from gitbaton.langgraph.threads.store import ThreadStore
 
         with ThreadStore.open(bare.path, **DURABLE) as store, ThreadPoolExecutor(many) as pool:
             put(store, "t", "0")
@@ -203,7 +203,7 @@ def test_who_waits_for_the_disk_is_served_when_another_closes(bare: Sandbox) -> 
     leave = threading.Event()
 
     def work() -> None:
-        from gitbaton.threads.store import ThreadStore
+        from gitbaton.langgraph.threads.store import ThreadStore
 
         store = ThreadStore.open(bare.path, **DURABLE)
         closing = threading.Thread(target=store.close)
@@ -228,7 +228,7 @@ def test_a_disk_that_fails_is_not_believed_again(bare: Sandbox) -> None:
             raise OSError(5, "Input/output error")
 
     def work() -> None:
-        from gitbaton.threads.store import ThreadStore
+        from gitbaton.langgraph.threads.store import ThreadStore
 
         with ThreadStore.open(bare.path, **DURABLE) as store:
             put(store, "t", "1")
@@ -311,7 +311,7 @@ def test_who_may_not_write_reads_what_others_put(bare: Sandbox) -> None:
 def test_a_repository_that_cannot_be_written_is_read(bare: Sandbox) -> None:
     """By the permissions of its folders and files."""
     code = (
-        "from gitbaton.errors import BatonError; from gitbaton.threads.store import ThreadStore\n"
+        "from gitbaton.base.errors import BatonError; from gitbaton.langgraph.threads.store import ThreadStore\n"
         "store = ThreadStore.open('.')\n"
         "print([(entry.id, store.blob(entry.channels['c'])[1]) for entry in store.walk('t', '')])\n"
         "changes = {'put': ('t', '', '9', None, b'{}', b'{}', {}), 'delete': ('t',), 'prune': (['t'],)}\n"

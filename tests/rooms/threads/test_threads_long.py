@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from gitbaton.errors import RecordError
-from gitbaton.threads.names import late_ref, names_of, prefix_of, ref_of
-from gitbaton.threads.reports import threads
-from gitbaton.threads.store import ThreadStore
+from gitbaton.base.errors import RecordError
+from gitbaton.langgraph.threads.names import late_ref, names_of, prefix_of, ref_of
+from gitbaton.langgraph.threads.reports import threads
+from gitbaton.langgraph.threads.store import ThreadStore
 from tests.kit import Sandbox
 from tests.kit.far import Far, ok
 from tests.kit.threads import QUIET, put

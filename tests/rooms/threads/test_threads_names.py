@@ -9,8 +9,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gitbaton.errors import UsageError
-from gitbaton.threads.names import LATE, THREADS, Cut, cut, escape, late_ref, names_of, prefix_of, ref_of, tree_name, unescape
+from gitbaton.base.errors import UsageError
+from gitbaton.langgraph.threads.names import (
+    LATE,
+    THREADS,
+    Cut,
+    cut,
+    escape,
+    late_ref,
+    names_of,
+    prefix_of,
+    ref_of,
+    tree_name,
+    unescape,
+)
 from tests.kit import Sandbox
 from tests.kit.tables import each
 

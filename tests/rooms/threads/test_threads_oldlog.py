@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from gitbaton.errors import GitError
-from gitbaton.threads import logfile
-from gitbaton.threads.health import waiting
-from gitbaton.threads.names import ref_of
-from gitbaton.threads.store import ThreadStore
+from gitbaton.base.errors import GitError
+from gitbaton.langgraph.threads import logfile
+from gitbaton.langgraph.threads.health import waiting
+from gitbaton.langgraph.threads.names import ref_of
+from gitbaton.langgraph.threads.store import ThreadStore
 from tests.kit import Sandbox
 from tests.kit.places import unpacked
 from tests.kit.processes import in_child

@@ -14,11 +14,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gitbaton.errors import RecordError
-from gitbaton.retention.rules import KeepRules, RetentionItem, keep, parse_duration
-from gitbaton.retention.threads import apply, plan
-from gitbaton.threads.names import ref_of
-from gitbaton.threads.store import ThreadStore
+from gitbaton.base.errors import RecordError
+from gitbaton.care.retention.rules import KeepRules, RetentionItem, keep, parse_duration
+from gitbaton.care.retention.threads import apply, plan
+from gitbaton.langgraph.threads.names import ref_of
+from gitbaton.langgraph.threads.store import ThreadStore
 from tests.kit import Sandbox, examples
 from tests.kit.threads import QUIET
 
@@ -161,8 +161,8 @@ def test_nothing_of_a_thread_goes_unless_asked(repo: Sandbox, store: ThreadStore
 def test_a_saver_at_work_is_no_hindrance_for_tracks(repo: Sandbox) -> None:
     for number in range(3):
         repo.here("snapshot", "--track", "work", "--step", str(number), "--no-files")
-    from gitbaton.retention import pruning
-    from gitbaton.retention.rules import Wish
+    from gitbaton.care.retention import pruning
+    from gitbaton.care.retention.rules import Wish
 
     with repo.open(door="binary") as baton, ThreadStore.open(repo.path, **QUIET) as store:
         made = pruning.plan(baton, Wish(rules=KeepRules(last=1)))

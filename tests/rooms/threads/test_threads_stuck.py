@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from gitbaton.baton import Baton
-from gitbaton.errors import GitError
-from gitbaton.mending.doctor import examine
-from gitbaton.threads.names import ref_of
-from gitbaton.threads.store import ThreadStore
+from gitbaton.base.errors import GitError
+from gitbaton.care.mending.doctor import examine
+from gitbaton.checkpoints.baton import Baton
+from gitbaton.langgraph.threads.names import ref_of
+from gitbaton.langgraph.threads.store import ThreadStore
 from tests.kit import Sandbox
 from tests.kit.moments import always, at
 from tests.kit.processes import in_child
@@ -245,7 +245,7 @@ def test_a_ref_that_a_killed_process_moved_is_brought_to_disk(
 
 def test_a_ref_that_may_not_be_written_says_so_at_once(bare: Sandbox) -> None:
     code = (
-        "import os, time; from gitbaton.errors import GitError; from gitbaton.threads.store import ThreadStore\n"
+        "import os, time; from gitbaton.base.errors import GitError; from gitbaton.langgraph.threads.store import ThreadStore\n"
         "store = ThreadStore.open('.', sync=False, idle=1e6)\n"
         "store.put('t', '', '2', None, b'{}', b'{}', {})\n"
         "os.chmod('refs/baton/threads/=t', 0o555)\n"

@@ -22,9 +22,9 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.serde.types import _DeltaSnapshot
 from langgraph.types import Send
 
-from gitbaton.codec import is_control
-from gitbaton.secrets import Redactor
-from gitbaton.threads.decoding import MOST, SCREEN, WHOLE, document, documents, opaque, opened, pretty
+from gitbaton.base.codec import is_control
+from gitbaton.base.secrets import Redactor
+from gitbaton.langgraph.threads.decoding import MOST, SCREEN, WHOLE, document, documents, opaque, opened, pretty
 from tests.kit.tables import each
 
 SERDE = JsonPlusSerializer(pickle_fallback=True)

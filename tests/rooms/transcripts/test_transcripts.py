@@ -11,10 +11,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gitbaton.agents.values import HookEvent
-from gitbaton.codec import parse_transcript, transcript_text
-from gitbaton.model import Transcript
-from gitbaton.transcripts import CHUNK, Mode, chunks, record
+from gitbaton.agents.transcripts import CHUNK, Mode, chunks, record
+from gitbaton.base.clients import HookEvent
+from gitbaton.base.codec import parse_transcript, transcript_text
+from gitbaton.base.model import Transcript
 from tests.kit import Sandbox, integer_clock
 from tests.kit.tiers import some
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gitbaton.store.sessions import opening
+from gitbaton.checkpoints.store.sessions import opening
 from tests.kit import Sandbox
 from tests.kit.agents import Client
 from tests.kit.tiers import some

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from gitbaton import transcripts
-from gitbaton.codec import transcript_text
-from gitbaton.errors import BatonError, RecordError
-from gitbaton.model import Agent, Stored, Transcript
-from gitbaton.transcripts import CHUNK, Mode, read, record
-from gitbaton.values import replace
+from gitbaton.agents import transcripts
+from gitbaton.agents.transcripts import CHUNK, Mode, read, record
+from gitbaton.base.codec import transcript_text
+from gitbaton.base.errors import BatonError, RecordError
+from gitbaton.base.model import Agent, Stored, Transcript
+from gitbaton.base.values import replace
 from tests.kit import Sandbox
 from tests.kit.doors import FORMATS, build
 from tests.kit.places import ROOT
@@ -27,7 +27,8 @@ from tests.rooms.transcripts.test_transcripts import REF, SESSION, check_stored,
 FOLDER = "home/.claude/projects/-somewhere"
 WRITER = """
 import os, sys
-from gitbaton import Baton, transcripts
+from gitbaton import Baton
+from gitbaton.agents import transcripts
 from tests.rooms.transcripts.test_transcripts import event
 mode, path, times = sys.argv[1], sys.argv[2], int(sys.argv[3])
 if not times:  # it is killed as soon as it takes a lock

@@ -15,10 +15,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gitbaton.codec import transcript_text
-from gitbaton.model import Agent, Checkpoint, Stored, Transcript
-from gitbaton.transcripts import CHUNK, files, read, record
-from gitbaton.values import replace
+from gitbaton.agents.transcripts import CHUNK, files, read, record
+from gitbaton.base.codec import transcript_text
+from gitbaton.base.model import Agent, Checkpoint, Stored, Transcript
+from gitbaton.base.values import replace
 from tests.kit import Sandbox
 from tests.kit.tiers import some
 from tests.rooms.transcripts.test_transcripts import REF, SESSION, event, line, objects, path, take

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from gitbaton.errors import RecordError
-from gitbaton.model import Transcript
-from gitbaton.transcripts import original
-from gitbaton.values import replace
+from gitbaton.agents.transcripts import original
+from gitbaton.base.errors import RecordError
+from gitbaton.base.model import Transcript
+from gitbaton.base.values import replace
 from tests.kit import Sandbox
 from tests.rooms.transcripts.test_transcripts import REF, SESSION, line, path, take
 from tests.rooms.transcripts.test_transcripts_read import back, blob, commit_of, own, refused, snap, tree

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from gitbaton.agents.records import MAX_LINE
-from gitbaton.agents.values import HookEvent, Moment
-from gitbaton.model import Transcript
-from gitbaton.transcripts import Mode, files, record
-from gitbaton.values import replace
+from gitbaton.agents.transcripts import Mode, files, record
+from gitbaton.base.clients import HookEvent, Moment
+from gitbaton.base.model import Transcript
+from gitbaton.base.values import replace
 from tests.kit import Sandbox
 from tests.rooms.agents.test_conversation_formats import CODEX, item, rows, said
 from tests.rooms.transcripts.test_transcripts import SESSION

@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 import gitbaton
-from gitbaton import config, errors
-from gitbaton.errors import BatonError, UsageError
+from gitbaton.base import errors
+from gitbaton.base.errors import BatonError, UsageError
+from gitbaton.base.model import SKIP_REASONS, DriftWord
+from gitbaton.base.values import replace
+from gitbaton.checkpoints import config
 from gitbaton.git.repo import discover
-from gitbaton.model import SKIP_REASONS, DriftWord
-from gitbaton.values import replace
 from tests.kit import Sandbox
 
 DEFAULTS = config.Settings(

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from gitbaton import Baton, mirror
-from gitbaton.errors import UsageError
+from gitbaton import Baton
+from gitbaton.base.errors import UsageError
+from gitbaton.checkpoints import mirror
 from tests.kit import Sandbox, integer_clock
 from tests.kit.tiers import some
 

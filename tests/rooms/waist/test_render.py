@@ -10,10 +10,20 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from gitbaton.codec import plain, timestamp
-from gitbaton.main import call
-from gitbaton.model import SKIP_REASONS, Checkpoint, Drift, DriftWord, Head, Live, Skipped
-from gitbaton.render import age, in_shell, line, porcelain, quoted, resume_lines, skipped_lines, title_of, validation
+from gitbaton.base.codec import plain, timestamp
+from gitbaton.base.model import SKIP_REASONS, Checkpoint, Drift, DriftWord, Head, Live, Skipped
+from gitbaton.checkpoints.render import (
+    age,
+    in_shell,
+    line,
+    porcelain,
+    quoted,
+    resume_lines,
+    skipped_lines,
+    title_of,
+    validation,
+)
+from gitbaton.cli.main import call
 from tests.kit import Outcome, Sandbox, integer_clock
 from tests.kit.checkpoints import CHECKPOINTS, TEXT
 from tests.kit.tables import each

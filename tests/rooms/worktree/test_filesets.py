@@ -13,11 +13,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gitbaton.errors import GitError, RecordError
+from gitbaton.base.errors import GitError, RecordError
 from gitbaton.git.objects import TreeEntry, new_object, object_id, tree_data
 from gitbaton.git.publish import kept_reachable
 from gitbaton.git.repo import Repo, discover
-from gitbaton.worktree.filesets import FileEntry, Files, read_tree
+from gitbaton.git.worktree.filesets import FileEntry, Files, read_tree
 from tests.kit import Sandbox
 from tests.kit.moments import at
 

@@ -9,11 +9,11 @@ from contextlib import closing
 
 import pytest
 
+from gitbaton.base.system.files import settled, signature
 from gitbaton.git.objects import new_object
 from gitbaton.git.publish import kept_reachable
 from gitbaton.git.repo import Repo, discover
-from gitbaton.system.files import settled, signature
-from gitbaton.worktree.filesets import FileCache, Files
+from gitbaton.git.worktree.filesets import FileCache, Files
 from tests.kit import Sandbox
 from tests.kit.filekit import coarse
 from tests.kit.moments import Args, at

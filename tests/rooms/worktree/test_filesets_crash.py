@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gitbaton.errors import GitError
+from gitbaton.base.errors import GitError
 from gitbaton.git.repo import Repo, discover
 from tests.kit import Sandbox
 from tests.kit.filekit import Kit, State, disk, put

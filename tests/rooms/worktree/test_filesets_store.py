@@ -9,12 +9,12 @@ from typing import Any, Literal
 
 import pytest
 
-from gitbaton.errors import GitError
+from gitbaton.base.errors import GitError
 from gitbaton.git.loose import FEW
 from gitbaton.git.objects import NewObject, new_object
 from gitbaton.git.publish import kept
 from gitbaton.git.repo import Repo, discover
-from gitbaton.worktree.filetrees import ObjectStore
+from gitbaton.git.worktree.filetrees import ObjectStore
 from tests.kit import Sandbox
 from tests.kit.moments import Args, at
 

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from gitbaton.errors import GitError
+from gitbaton.base.errors import GitError
+from gitbaton.base.system.files import signature
 from gitbaton.git.repo import Repo, discover
-from gitbaton.system.files import signature
-from gitbaton.worktree.filesets import FileEntry, Files, swap
+from gitbaton.git.worktree.filesets import FileEntry, Files, swap
 from tests.kit import Sandbox
 from tests.kit.filekit import Kit, State, coarse, disk, put, without_calls
 from tests.kit.moments import at

@@ -12,10 +12,10 @@ import pytest
 
 from gitbaton.git.objects import object_id
 from gitbaton.git.repo import Repo, discover
-from gitbaton.worktree.capture import private_folder
-from gitbaton.worktree.filesets import Files, read_tree, swap
-from gitbaton.worktree.filewatch import Strays, Watch
-from gitbaton.worktree.globs import matcher
+from gitbaton.git.worktree.capture import private_folder
+from gitbaton.git.worktree.filesets import Files, read_tree, swap
+from gitbaton.git.worktree.filewatch import Strays, Watch
+from gitbaton.git.worktree.globs import matcher
 from tests.kit import Sandbox
 from tests.kit.filekit import coarse
 from tests.kit.moments import at

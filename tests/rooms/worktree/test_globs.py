@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitbaton.errors import UsageError
-from gitbaton.worktree import globs
+from gitbaton.base.errors import UsageError
+from gitbaton.git.worktree import globs
 
 NAME = st.sampled_from(["a", "b", "ab", ".a", "[", "*a", "a-", ".git", "{a,b}"])
 PATH = st.lists(NAME, min_size=1, max_size=3).map("/".join)

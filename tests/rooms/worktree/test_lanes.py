@@ -16,12 +16,12 @@ from pathlib import Path
 
 import pytest
 
-from gitbaton.errors import GitError
+from gitbaton.base.errors import GitError
+from gitbaton.base.system import groups
+from gitbaton.base.system.groups import ChildProcess
 from gitbaton.git.repo import Repo, discover
-from gitbaton.system import groups
-from gitbaton.system.groups import ChildProcess
-from gitbaton.worktree.crashmarker import sweep
-from gitbaton.worktree.isolated import Lane
+from gitbaton.git.worktree.crashmarker import sweep
+from gitbaton.git.worktree.isolated import Lane
 from tests.kit import Sandbox, find_new_git
 from tests.kit.commands import until
 from tests.kit.doors import build

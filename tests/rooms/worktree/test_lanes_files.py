@@ -16,9 +16,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gitbaton.worktree.dirsync import Tree
-from gitbaton.worktree.isolated import Lane
-from gitbaton.worktree.swap import stat_signature
+from gitbaton.git.worktree.dirsync import Tree
+from gitbaton.git.worktree.isolated import Lane
+from gitbaton.git.worktree.swap import stat_signature
 from tests.kit import Sandbox
 from tests.kit.filekit import coarse
 from tests.kit.moments import at

@@ -15,8 +15,8 @@ import jsonschema  # type: ignore[import-untyped]
 import pytest
 
 import gitbaton
-from gitbaton.model import Stored
-from gitbaton.worktree.rawbytes import differing, read_kept
+from gitbaton.base.model import Stored
+from gitbaton.git.worktree.rawbytes import differing, read_kept
 from tests.kit import Sandbox
 from tests.kit.places import PYTHON
 

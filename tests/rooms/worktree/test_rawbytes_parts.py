@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from gitbaton.baton import Request
-from gitbaton.errors import RecordError
+from gitbaton.base.errors import RecordError
+from gitbaton.checkpoints.baton import Request
 from gitbaton.git.objects import NewObject, TreeEntry, new_object, tree_data
-from gitbaton.worktree.capture import capture, private_folder, with_raw
-from gitbaton.worktree.index import PrivateIndex
-from gitbaton.worktree.place import make_file
-from gitbaton.worktree.rawbytes import conversions, differing, entries, read_raw
-from gitbaton.worktree.untracked import CaptureRules
+from gitbaton.git.worktree.capture import capture, private_folder, with_raw
+from gitbaton.git.worktree.index import PrivateIndex
+from gitbaton.git.worktree.place import make_file
+from gitbaton.git.worktree.rawbytes import conversions, differing, entries, read_raw
+from gitbaton.git.worktree.untracked import CaptureRules
 from tests.kit import Sandbox
 from tests.kit.processes import git_log
 from tests.kit.tiers import some

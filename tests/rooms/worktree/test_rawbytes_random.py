@@ -7,8 +7,8 @@ import shutil
 
 import pytest
 
-from gitbaton.worktree.capture import capture, private_folder, with_raw
-from gitbaton.worktree.untracked import CaptureRules
+from gitbaton.git.worktree.capture import capture, private_folder, with_raw
+from gitbaton.git.worktree.untracked import CaptureRules
 from tests.kit import Sandbox
 from tests.kit.tiers import FULL
 from tests.rooms.worktree.test_rawbytes import checked_out, git_bytes

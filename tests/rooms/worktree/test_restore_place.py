@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from gitbaton import Baton
-from gitbaton.errors import BatonError, StaleError
-from gitbaton.restore import Order, Restored, carry_out
+from gitbaton.base.errors import BatonError, StaleError
+from gitbaton.checkpoints.restore import Order, Restored, carry_out
 from tests.kit import Sandbox
 from tests.kit.moments import Args, always, at
 from tests.kit.tiers import some
@@ -159,7 +159,7 @@ def test_what_was_put_aside_goes_back_when_a_swap_fails(two: Sandbox) -> None:
 def test_an_empty_file_made_after_a_kill_stays(two: Sandbox) -> None:
     """The beginning of a file is no torn one: git checks files out beside the work tree."""
     driver = "import os, signal, sys\ndef hook(e, a):\n    if e == 'os.link' and str(a[1]) == 'b.txt': os.kill(0, 9)\n"
-    driver += "sys.addaudithook(hook)\nfrom gitbaton.main import run\nrun()\n"
+    driver += "sys.addaudithook(hook)\nfrom gitbaton.cli.main import run\nrun()\n"
     done = two.run("setsid", "-w", "python", "-c", driver, "restore")
     assert done.code != 0 and (two.path / ".git/baton/restore").exists()
     two.write("b.txt", "")

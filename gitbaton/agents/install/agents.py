@@ -1,0 +1,290 @@
+"""Install and uninstall for coding agents: all their files planned first, applied after, taken back exactly."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+
+from gitbaton.agents.client import Client, folder
+from gitbaton.agents.install.levels import (
+    CLIENTS,
+    EVERYWHERE,
+    ONLY_USED,
+    FoundEntries,
+    Place,
+    Target,
+    block_target,
+    found_in,
+    hooks_target,
+    path_of,
+    program,
+    refused,
+    row,
+    shown,
+    skill_paths,
+    skill_target,
+    text_of,
+)
+from gitbaton.agents.install.plan import (
+    Draft,
+    File,
+    InstallPlan,
+    InstallRecord,
+    Manifests,
+    check_unchanged,
+    check_writable,
+    digest,
+    make_folders,
+    read,
+    write,
+)
+from gitbaton.agents.settings import MalformedError, undone
+from gitbaton.base.errors import BatonError, NoAnswerError, UsageError
+from gitbaton.base.values import replace
+
+
+def named(names: Sequence[str], where: Place, *, every: bool, install: bool) -> list[Client]:
+    """The clients of these names; with ``every`` those found on this machine (``install``: a program is on PATH, or a folder in
+    the user's home), or installed at a level.
+
+    Raises UsageError for a name of none, NoAnswerError when no client is found to install.
+    """
+    known = {client.name: client for client in CLIENTS}
+    wrong = [name for name in names if name not in known]
+    if wrong:
+        raise UsageError(f"'{wrong[0]}' is not an agent; it can be one of {', '.join(known)}")
+    if not every:
+        return [known[name] for name in dict.fromkeys(names)]
+    if not install:
+        return [client for client in CLIENTS if row(where, client).state != "not installed"]
+    found = [client for client in CLIENTS if program(client, where.env) or os.path.isdir(folder(client, where.env))]
+    if not found:
+        raise NoAnswerError("no client of a coding agent is found on this machine", "name the agents to install")
+    return found
+
+
+def chosen(where: Place, client: Client, track: str | None) -> str | None:
+    """The track of a client's hooks: the one given, none for an empty one, and without (None) the one that they have.
+
+    Raises UsageError when they have several.
+    """
+    if track is not None:
+        return track or None
+    there = row(where, client)
+    if len(there.tracks) > 1:
+        raise UsageError(f"'{there.file}' has hooks for more than one track", "say which with --track; '' is for none")
+    return there.tracks[0] if there.tracks else None
+
+
+class _Draft(Draft):
+    """A plan in the making, at one place: what each file will be, what is remembered of it, what is left alone and said."""
+
+    def __init__(self, where: Place) -> None:
+        super().__init__()
+        self.where = where
+        self.manifests = Manifests(*where.manifests)
+        self.folders: list[str] = []
+        self.seen: set[str] = set()
+
+    def plan(self, remarks: Iterable[str] = ()) -> InstallPlan:
+        """The plan."""
+        remarks, folders = tuple(remarks) if self.steps else (), tuple(self.folders)
+        return replace(super().plan(), remarks=remarks, locked=self.manifests.locked, folders=folders)
+
+    def spare(self, path: str) -> bool:
+        """Leave a file out of the plan from here on; whether it was left out or met before: two names may lead to one."""
+        real = os.path.realpath(path)
+        before = real in self.seen
+        self.seen.add(real)
+        return before
+
+    def put(self, target: Target) -> None:
+        """Plan to have a part in its file. Raises BatonError for a file that must be refused."""
+        file, text = target.file, text_of(target)
+        there = found_in(target)
+        if self.spare(file.real) or not self._may_replace(target, text, there):
+            return
+        exact, old = self.manifests.exact(file), self.manifests.of(file)
+        base = undone(text, exact.edits) if exact and exact.edits is not None and not target.part.whole else text
+        try:
+            merged = target.part.put(base)
+        except (MalformedError, RecursionError) as error:
+            raise refused(target, error) from None
+        if merged.text == text and file.data is not None:
+            return
+        first = exact is not None or there.count == 0
+        record = InstallRecord(
+            digest=digest(merged.text.encode("utf-8", target.part.errors)),
+            edits=merged.edits if first and not target.part.whole else None,
+            made=merged.made if first else (*old.made, *merged.made) if old and old.made is not None else None,
+            created=exact.created if exact else file.data is None or bool(old and old.created and not first),
+            folders=old.folders if old else (),
+        )
+        self._change(target, _said(target, there), merged.text, record)
+
+    def take(self, target: Target) -> None:
+        """Plan to have a part out of its file, and the file away if install made it and nothing else is in it."""
+        file, text = target.file, text_of(target)
+        there = found_in(target)
+        self.foreign(file.shown, there.foreign)
+        if file.data is None or there.count == 0 or self.spare(file.real):
+            return
+        exact, old = self.manifests.exact(file), self.manifests.of(file)
+        if exact is None and not target.part.known(text):
+            self.notices.append(f"{target.part.kept(file.shown)} changed since it was installed, and stays")
+            return
+        if exact is not None and exact.edits is not None:
+            after = undone(text, exact.edits)
+            gone = exact.created
+        else:
+            after = target.part.take(text, old.made if old else None).text
+            bare = old is not None and old.created and target.part.is_bare(after, old.made or ())
+            gone = target.part.whole or bare or (old is None and target.part.fresh(text))
+        if gone:
+            self.folders += [os.path.dirname(file.real)] if os.path.basename(file.real) == "SKILL.md" else []
+            self.folders += old.folders if old else self._above(file.real)
+        what = f"remove '{file.shown}'" if gone else f"take {target.about} out of '{file.shown}'"
+        self._change(target, what, None if gone else after)
+
+    def _above(self, path: str) -> Iterator[str]:
+        """The folders of a project's file that another clone installed: they came with it, and go when nothing is in them."""
+        root = os.path.realpath(self.where.root) if self.where.root is not None else None
+        while root is not None and (path := os.path.dirname(path)).startswith(root + os.sep):
+            yield path
+
+    def _change(self, target: Target, what: str, after: str | None, record: InstallRecord | None = None) -> None:
+        """Plan new text for a file, or none; ``record`` is what is remembered of it from then on."""
+        check_writable(target.file, gone=after is None)
+        data = after.encode("utf-8", target.part.errors) if after is not None else None
+        run = partial(_carry_out, target.file, data, record, self.manifests)
+        self.step(what, run, partial(check_unchanged, target.file, data))
+
+    def _may_replace(self, target: Target, text: str, there: FoundEntries) -> bool:
+        """Whether a part may be written: what is there of it is as we wrote it, and a file of our own is ours."""
+        file = target.file
+        self.foreign(file.shown, there.foreign)
+        if file.data is None:
+            return True
+        if target.part.whole and there.count == 0:
+            self.notices.append(f"'{file.shown}' is not ours, and is left as it is")
+            return False
+        if there.count and self.manifests.exact(file) is None and not target.part.known(text):
+            self.notices.append(f"{target.part.kept(file.shown)} changed since it was installed, and is left as it is")
+            return False
+        return True
+
+    def foreign(self, shown: str, lines: Iterable[str]) -> None:
+        """Tell of lines of the user's own that call us."""
+        for line in lines:
+            words = line if len(line) <= 60 else line[:57] + "..."
+            self.notices.append(f"'{shown}' has a line of your own that names our hook, and it is left as it is: {words}")
+
+
+def _said(target: Target, there: FoundEntries) -> str:
+    """Tell the user of a part that is put into its file, a change of its track included."""
+    shown, track = target.file.shown, target.part.track
+    if there.count == 0:
+        return f"{'write' if target.file.data is None else 'add'} {target.about} to '{shown}'"
+    now, *before = ("no track" if name is None else f"track '{name}'" for name in (track, *there.tracks))
+    changed = f", {now} instead of {' and '.join(before)}" if there.tracks != (track,) else ""
+    return f"renew {target.about} in '{shown}'{changed}"
+
+
+def _carry_out(file: File, after: bytes | None, record: InstallRecord | None, manifests: Manifests) -> None:
+    """Write or remove one file, and remember or forget it. Raises BatonError, OSError."""
+    if check_unchanged(file, after):
+        return  # another install was faster
+    if record is not None:  # before the file: one that is remembered and unwritten does no harm
+        made = make_folders(os.path.dirname(file.real))
+        manifests.put(file.real, replace(record, folders=(*record.folders, *made)))
+    if after is None:
+        os.unlink(file.real)
+    else:
+        write(file.real, after, file.mode, file.owner)
+    if record is None:
+        manifests.put(file.real, None)
+
+
+def plan_install(
+    where: Place,
+    clients: Sequence[Client],
+    *,
+    track: str | None = None,
+    agents_md: bool = False,
+    trusted: bool = False,
+) -> InstallPlan:
+    """Plan what install changes at a level; nothing when everything is in place. Raises BatonError for a file it must refuse.
+
+    ``track`` as ``chosen`` takes it; ``trusted``: Codex will be told to trust the hooks.
+    """
+    draft = _Draft(where)
+    for client in clients:
+        draft.put(hooks_target(where, client, chosen(where, client, track)))
+    for path in skill_paths(where, clients, shared=True):
+        draft.put(skill_target(where, path))
+    if agents_md:
+        draft.put(block_target(where))
+    return draft.plan(_remarks(where, clients, agents_md=agents_md, trusted=trusted))
+
+
+def plan_uninstall(where: Place, clients: Sequence[Client], *, every: bool = False) -> InstallPlan:
+    """Plan what uninstall takes back at a level; what other agents still need stays. Raises BatonError as install does.
+
+    ``every``: also skills and a block that were left by clients that are not installed any more.
+    """
+    draft = _Draft(where)
+    for client in clients:
+        draft.take(hooks_target(where, client, None))
+    rest = [row(where, client) for client in CLIENTS if client not in clients]
+    others = [found.client for found in rest if found.state != "not installed"]
+    for found in rest if every else ():
+        draft.foreign(found.file, found.foreign)
+    for path in skill_paths(where, others, shared=bool(others)):
+        draft.spare(path)
+    gone = [client for client in CLIENTS if client not in others] if every else clients
+    for path in skill_paths(where, gone, shared=not others):
+        try:
+            target = skill_target(where, path)
+        except BatonError:  # nothing that install would have written to
+            continue
+        draft.take(target)
+    if not others and where.root is not None:
+        draft.take(block_target(where))
+    return draft.plan(_left(where, clients))
+
+
+def _left(where: Place, clients: Sequence[Client]) -> Iterator[str]:
+    """Yield what uninstall leaves behind in a client's own state."""
+    for client in clients:
+        name, part = client.leaves or ("", "")
+        path = os.path.join(os.path.abspath(folder(client, where.env)), name)
+        if name and os.fsencode(f"{os.path.realpath(path_of(where, client))}:") in (read(path) or b""):
+            yield f"'{shown(where, path)}' still names these hooks {part}"
+
+
+def _remarks(where: Place, clients: Sequence[Client], *, agents_md: bool, trusted: bool) -> list[str]:
+    """Return what a user should know after an install."""
+    said: list[str] = []
+    for client in clients:
+        remarks = (
+            client.trust if where.root is not None else "",
+            client.untrusted if not trusted else "",
+            *client.remarks,
+            f"started in a subdirectory it does not see '{client.project}'; --user covers that"
+            if where.root is not None and not client.upward
+            else "",
+        )
+        said += [f"{client.title}: {text}" for text in remarks if text]
+    if where.root is not None:
+        said.append("clones and linked work trees have these files only when they are committed")
+    else:
+        said.append(f"hooks at user level {ONLY_USED}; '{EVERYWHERE}' lets them act in every repository")
+    if agents_md and where.root is not None:
+        claude, ours = (os.path.join(where.root, name) for name in ("CLAUDE.md", "AGENTS.md"))
+        leads = os.path.realpath(claude) == os.path.realpath(ours) or b"@AGENTS.md" in (read(claude) or b"")
+        if os.path.isfile(claude) and not leads:
+            said.append("Claude Code reads CLAUDE.md and not AGENTS.md where both are; add the line '@AGENTS.md' to it")
+        names = '{"context": {"fileName": ["AGENTS.md", "GEMINI.md"]}}'
+        said.append(f"Gemini CLI reads AGENTS.md only by a setting: {names}")
+    return [*said, "'git baton agent doctor' says whether they run"]

@@ -1,0 +1,455 @@
+"""Inventory: all refs of ours, read whole before anything is removed; and the bytes on disk that each part of it takes."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+
+from gitbaton.agents.transcripts.layout import kept
+from gitbaton.base.clients import NAMES
+from gitbaton.base.codec import decode, decode_track, in_quotes
+from gitbaton.base.errors import BatonError, GitError, NotFoundError, RecordError
+from gitbaton.base.model import Oid, Stored
+from gitbaton.base.values import value
+from gitbaton.checkpoints.baton import Baton
+from gitbaton.checkpoints.store import CHAINS, NOTES, SAFETY, TIPS, Store, tip_ref, track_of
+from gitbaton.checkpoints.store.chain import MAX_COMMIT
+from gitbaton.checkpoints.store.meta import Meta
+from gitbaton.checkpoints.store.meta import read as read_meta
+from gitbaton.checkpoints.store.read import NONE, PREFIXES, own_refs, torn_refs, unreadable_refs, user_tips
+from gitbaton.checkpoints.store.refs import BEFORE_MENDS, META, REMOTES, RUNS, THREADS, TRANSCRIPTS, remote_of
+from gitbaton.git import objectlists
+from gitbaton.git.damage import loose, torn
+from gitbaton.git.objectlists import Size
+from gitbaton.git.objects import NewObject, RefChange, parse_commit, parse_tree
+from gitbaton.git.repo import Repo
+from gitbaton.git.worktree.heldbytes import HeldStore
+from gitbaton.langgraph.threads.names import LATE, names_of
+from gitbaton.runs.journal.values import run_of
+
+_MAX_TIP = 2 << 20
+_LOOKS = 4
+
+
+def conversation_name(ref: str) -> tuple[str, str] | None:
+    """Return the agent and the session that the ref of a stored conversation names; None for any other ref."""
+    parts = ref.removeprefix(TRANSCRIPTS).split("/")
+    session = decode_track(parts[1]) if len(parts) == 2 and parts[0] in NAMES else None
+    return None if session is None else (parts[0], session)
+
+
+def _remote(ref: str) -> str | None:
+    remote, below = remote_of(ref) or ("", "")
+    return remote if below else None
+
+
+_KINDS: tuple[tuple[str, str, Callable[[str], object]], ...] = (  # a kind of refs, how they begin, what one of them names
+    ("track", CHAINS, track_of),
+    ("track", TIPS, track_of),
+    ("safety", SAFETY, re.compile(re.escape(SAFETY) + "(?:main-worktree|worktrees/[^/]*)").fullmatch),
+    ("transcripts", TRANSCRIPTS, conversation_name),
+    ("runs", RUNS, lambda ref: run_of(ref.removeprefix(RUNS))),
+    ("threads", THREADS, names_of),
+    ("threads", LATE, names_of),
+    ("fetched", REMOTES, _remote),
+    ("broken", BEFORE_MENDS, re.compile(".*/(?:[0-9a-f]{40}|[0-9a-f]{64})").fullmatch),
+)
+
+
+def kind_of(ref: str) -> tuple[str, object]:
+    """Return the kind of a ref of ours, and what it names; None where its name is not one that gitbaton writes, nor was
+    fetched."""
+    for kind, prefix, named in _KINDS:
+        if ref.startswith(prefix):
+            return kind, named(ref)
+    return ("notes", ref) if ref in (META, NOTES) else ("other", None)
+
+
+def known(ref: str) -> bool:
+    """Whether a ref below ``refs/baton/`` or ``refs/checkpoints/`` has a name that gitbaton writes, or was fetched."""
+    return kind_of(ref)[1] is not None
+
+
+@value
+class CheckpointChain:
+    """A chain and its checkpoints, newest first; ``name`` is the track, or what follows ``refs/baton/safety/``."""
+
+    ref: str
+    name: str
+    tip: Oid
+    items: tuple[Stored, ...]
+
+
+@value
+class Conversation:
+    """A stored conversation and when it last grew."""
+
+    ref: str
+    agent: str
+    session: str
+    tip: Oid
+    newest: datetime
+
+
+@value
+class FetchedChain:
+    """The chain of a track as it was fetched: its checkpoints, newest first; ``whole``: whether all of them can be read."""
+
+    ref: str
+    remote: str
+    items: tuple[Stored, ...]
+    whole: bool
+
+
+@value
+class Inventory:
+    """Refs of ours and all that they reach. ``refs``: our refs, the notes' and the fetched ones, too; ``others``: where the
+    user's refs and what was fetched begin; ``since``: what these reach and what was not there before the first checkpoint of
+    each chain; ``objects``: what our own refs reach beyond that, each with a path; ``sizes``: what both take on disk;
+    ``runs``: the commits that runs reach. ``broken``: the refs that lead to what cannot be read, each with why, and of which
+    nothing else here is; ``unknown``: the refs of runs of which it is unknown what they reach."""
+
+    refs: Mapping[str, Oid]
+    tracks: tuple[CheckpointChain, ...]
+    safety: tuple[CheckpointChain, ...]
+    conversations: tuple[Conversation, ...]
+    meta: Meta
+    others: tuple[Oid, ...]
+    since: Mapping[Oid, bytes]
+    objects: Mapping[Oid, bytes]
+    sizes: Mapping[Oid, Size]
+    runs: frozenset[Oid]
+    broken: Mapping[str, str] = NONE
+    unknown: tuple[str, ...] = ()
+
+    @property
+    def torn(self) -> bool:
+        """Whether a chain is broken, so that what it mentions is unknown."""
+        return any(ref.startswith((CHAINS, TIPS, SAFETY, REMOTES)) for ref in self.broken)
+
+
+def look(store: Store) -> Inventory:
+    """Read all of it; a broken ref of ours is left out and named. Raises RecordError where ``meta`` cannot be read, a ref is a
+    stranger's, or what cannot be read is the user's.
+
+    What is wrong counts when two looks say the same: between our looks at refs and at objects others may move the ones and git
+    collect the others.
+    """
+    before: object = None
+    for _ in range(_LOOKS):
+        try:
+            found: Inventory | BatonError = _look(store)
+        except (GitError, RecordError) as error:
+            found = error
+        wrong = found.message if isinstance(found, BatonError) else dict(found.broken)
+        if not wrong or wrong == before:
+            break
+        before = wrong
+    if isinstance(found, BatonError):
+        raise RecordError(f"nothing is removed: {found.message}", *found.hints)
+    return found
+
+
+def strange(store: Store, refs: Mapping[str, Oid]) -> Iterator[tuple[str, RecordError]]:
+    """Yield those of ``refs``, which are ``own_refs``, that stop every removal, each with what is wrong with it."""
+    for ref, oid in refs.items():
+        if not known(ref) and oid.strip("0"):
+            hint = "'git for-each-ref refs/baton refs/checkpoints' shows it; move or rename it"
+            yield ref, RecordError(f"{in_quotes(ref)} is not a ref that gitbaton writes", hint)
+    for ref, target in objectlists.symbolic(store.repo, *PREFIXES, NOTES).items():  # what moves it might move the other
+        yield ref, RecordError(f"{in_quotes(ref)} is a symbolic ref, for {in_quotes(target)}; gitbaton writes none there")
+
+
+def _look(store: Store) -> Inventory:
+    refs = own_refs(store)
+    for _, error in strange(store, refs):
+        raise error
+    meta = read_meta(store)
+    broken = unreadable_refs(store, refs)
+    try:
+        return _found(store, refs, meta, broken)
+    except (RecordError, GitError):
+        rest = {ref: oid for ref, oid in refs.items() if ref not in broken}
+        more = torn_refs(store, rest, user_tips(store))
+        if not more:
+            raise
+    return _found(store, refs, meta, {**broken, **more})
+
+
+def _found(store: Store, refs: Mapping[str, Oid], meta: Meta, broken: dict[str, str]) -> Inventory:
+    """Return all of it with what it reaches, but for what is ``broken``; refs that turn out to be are added to that. Raises
+    RecordError, GitError where something of that cannot be read."""
+    chains: dict[str, CheckpointChain] = {}
+    conversations: list[Conversation] = []
+    for ref, oid in sorted(refs.items()):
+        if ref in broken:
+            continue
+        try:
+            if ref.startswith((CHAINS, SAFETY)):
+                chains[ref] = _chain(store, ref, oid)
+            elif name := conversation_name(ref):
+                conversations.append(_conversation(store, ref, oid, *name))
+        except (RecordError, GitError) as error:
+            broken[ref] = error.message
+    tips = {tip_ref(chain.name): chain for ref, chain in chains.items() if ref.startswith(CHAINS)}
+    _check_tips(store, refs, {tip: chain.items[0].id for tip, chain in tips.items() if chain.items}, broken)
+    for tip in tips.keys() & broken.keys():  # a track moves with its tip, or not at all
+        del chains[tips[tip].ref]
+
+    whole = {ref: oid for ref, oid in refs.items() if ref not in broken}
+    mine = [oid for ref, oid in whole.items() if not ref.startswith(REMOTES)]
+    others = store.present([*user_tips(store), *(oid for ref, oid in whole.items() if ref.startswith(REMOTES))])
+    # A walk leaves out what commits at its edge hold, and not what they lead to: work committed after its checkpoint.
+    first = [chain.items[-1].base for chain in chains.values() if chain.items]
+    since = objectlists.reached(store.repo, others, [oid for oid in first if oid])
+    # Where there are only threads, nobody has made the root.
+    root = store.present([store.root]) if any(ref.startswith((CHAINS, SAFETY, RUNS)) for ref in whole) else ()
+    reached = objectlists.reached(store.repo, [*root, *mine] if mine else [], others)
+    sizes = objectlists.disk_sizes(store.repo, reached.keys() | since.keys())
+    for oid, path in {**since, **reached}.items():
+        if oid not in sizes:
+            named = f" ({in_quotes(path.decode('utf-8', 'replace'))})" if path else ""
+            raise RecordError(f"object {oid}{named} cannot be read")
+    if bad := torn(store.repo).keys() & reached.keys():
+        raise RecordError(f"object {min(bad)} is torn")
+
+    runs, unknown = _needed(store, refs, broken, others)
+    return Inventory(
+        refs=refs,
+        tracks=tuple(chain for ref, chain in chains.items() if ref.startswith(CHAINS)),
+        safety=tuple(chain for ref, chain in chains.items() if ref.startswith(SAFETY)),
+        conversations=tuple(conversations),
+        meta=meta,
+        others=others,
+        since=since,
+        objects={oid: path for oid, path in reached.items() if oid not in since},
+        sizes=sizes,
+        runs=runs,
+        broken=broken,
+        unknown=unknown,
+    )
+
+
+def _chain(store: Store, ref: str, tip: Oid) -> CheckpointChain:
+    """Return a chain, every commit of it, down to the root. Raises RecordError that says what is broken, GitError."""
+    track = track_of(ref) if ref.startswith(CHAINS) else None
+    oids = store.objects.first_parents(tip)
+    items: list[Stored] = []
+    for oid, found in zip(oids, store.objects.read_many(oids, MAX_COMMIT), strict=True):
+        if oid == store.root:
+            return CheckpointChain(
+                ref=ref, name=track if track is not None else ref.removeprefix(SAFETY), tip=tip, items=tuple(items)
+            )
+        try:
+            items.append(store.stored(found, track, oid))
+        except RecordError as error:
+            raise RecordError(error.message if oid in error.message else f"commit {oid}: {error.message}") from None
+    raise RecordError("its chain does not begin at the root")
+
+
+def _check_tips(store: Store, refs: Mapping[str, Oid], shown: Mapping[str, Oid], broken: dict[str, str]) -> None:
+    """Check the tips: a ref that does not show its chain's newest checkpoint shows an older one: the next command repairs
+    it. What shows none is broken."""
+    behind = [(ref, oid) for ref, oid in refs.items() if ref.startswith(TIPS) and shown.get(ref) != oid and ref not in broken]
+    read = store.objects.read_many([oid for _, oid in behind], _MAX_TIP)
+    for (ref, _), found in zip(behind, read, strict=True):
+        try:
+            decode(found.data if found is not None and found.data is not None else b"")
+        except RecordError as error:
+            broken[ref] = error.message
+
+
+def _conversation(store: Store, ref: str, tip: Oid, agent: str, session: str) -> Conversation:
+    """Read a stored conversation. Raises RecordError for what is none."""
+    try:
+        kept(store.objects, tip, agent, session)
+        commit = store.commit(tip)
+        seconds = int((commit.author if commit is not None else b"").rsplit(b" ", 2)[1])
+        newest = datetime.fromtimestamp(seconds, UTC)
+    except (RecordError, ValueError, IndexError, OverflowError) as error:
+        raise RecordError(str(error)) from None
+    return Conversation(ref=ref, agent=agent, session=session, tip=tip, newest=newest)
+
+
+def copies(store: Store, found: Inventory, track: str | None = None) -> Iterator[FetchedChain]:
+    """Yield the chains that were fetched, of one track or of all, but for the refs that are broken."""
+    for ref in found.refs:
+        remote, _, below = ref.removeprefix(REMOTES).partition("/")
+        room, _, encoded = below.partition("/")
+        name = decode_track(encoded)
+        if not ref.startswith(REMOTES) or room != "tracks" or ref in found.broken or track not in (None, name):
+            continue
+        try:
+            history = store.chain(ref, name)
+            items, whole = history.items, not history.problems
+        except (RecordError, NotFoundError):
+            items, whole = (), False
+        yield FetchedChain(ref=ref, remote=decode_track(remote) or remote, items=items, whole=whole)
+
+
+def _needed(
+    store: Store, refs: Mapping[str, Oid], broken: Collection[str], others: Collection[Oid]
+) -> tuple[frozenset[Oid], tuple[str, ...]]:
+    """Return the commits that runs reach, which must stay while a run may continue; and the runs of which they are unknown.
+    Threads stand on nothing of ours."""
+    tips = [oid for ref, oid in refs.items() if ref.startswith(RUNS) and ref not in broken]
+    found = objectlists.commits_between(store.repo, tips, others) if tips else set[Oid]()
+    unknown: list[str] = []
+    for ref in sorted(ref for ref in broken if ref.startswith(RUNS)):
+        try:
+            if not all(item is not None and item.kind == "commit" for item in store.objects.read_many([refs[ref]], 0)):
+                raise RecordError("it leads to no record")
+            found |= objectlists.commits_between(store.repo, [refs[ref]], others)
+        except RecordError:
+            unknown.append(ref)
+    return frozenset(found), tuple(unknown)
+
+
+_ORDER = ("track", "safety", "transcripts", "runs", "threads", "log", "held", "notes", "fetched", "other")
+_ATTEMPTS = 3
+_MUCH = 256 << 20  # bytes on disk up to which all is weighed again
+_ENTRY = {"sha1": 28, "sha256": 40}  # bytes of a pack's index for each object
+
+
+@value
+class Cost:
+    """Bytes that one part takes on disk. ``kind``: ``track``, ``safety``, ``transcripts``, ``runs``, ``threads``, ``log``
+    (of threads: what git does not have yet), ``held`` (what passed no filter, in files), ``notes``, ``fetched``; ``name``:
+    the track, or the remote. ``own``: bytes that nothing else reaches; ``shared``: bytes that other parts of ours reach as
+    well. What the user's own refs reach costs nothing and is in neither."""
+
+    kind: str
+    name: str
+    own: int
+    shared: int
+
+
+def costs(baton: Baton) -> tuple[Cost, ...]:
+    """Return what everything of ours takes on disk: tracks by name, then the rest. Raises RecordError for what cannot be
+    read."""
+    store = baton.store
+    refs = own_refs(store)
+    there = set(store.present(oid for oid in refs.values() if oid.strip("0")))  # what is broken costs nothing
+    parts: dict[tuple[str, str], list[Oid]] = {}
+    for ref, oid in refs.items():
+        if oid in there:
+            kind, named = kind_of(ref)
+            name = (named if isinstance(named, str) else ref) if kind in ("track", "fetched", "other") else ""
+            parts.setdefault((kind, name), []).append(oid)
+    others = set(user_tips(store)) - {oid for oids in parts.values() for oid in oids}
+    since = objectlists.reached(baton.repo, others, _first(store, parts)).keys()
+    reached = {part: objectlists.reached(baton.repo, oids, others).keys() - since for part, oids in parts.items()}
+    times = Counter(oid for oids in reached.values() for oid in oids)
+    sizes = {oid: size.bytes for oid, size in objectlists.disk_sizes(baton.repo, times.keys()).items()}
+
+    def total(oids: Iterable[Oid], *, alone: bool) -> int:
+        return sum(sizes.get(oid, 0) for oid in oids if (times[oid] == 1) == alone)
+
+    found = [
+        Cost(kind=kind, name=name, own=total(oids, alone=True), shared=total(oids, alone=False))
+        for (kind, name), oids in reached.items()
+    ]
+    if log := _log(baton.repo):
+        found.append(Cost(kind="log", name="", own=log, shared=0))
+    if held := sum(HeldStore(baton.repo).names().values()):
+        found.append(Cost(kind="held", name="", own=held, shared=0))
+    return tuple(sorted(found, key=lambda cost: (_ORDER.index(cost.kind), cost.name)))
+
+
+def _log(repo: Repo) -> int:
+    """Return the bytes that the log of threads takes on disk; the last process that uses it removes it."""
+    try:
+        with os.scandir(os.path.join(repo.shared_dir, "wal")) as files:
+            return sum(file.stat(follow_symlinks=False).st_blocks * 512 for file in files)
+    except OSError:
+        return 0
+
+
+def _first(store: Store, parts: Mapping[tuple[str, str], list[Oid]]) -> list[Oid]:
+    """Return the commits that the first checkpoint of each chain stands on."""
+    found: list[Oid] = []
+    for (kind, _), tips in parts.items():
+        for tip in tips if kind in ("track", "safety") else ():
+            info = store.objects.info(tip)
+            chain = store.objects.first_parents(tip) if info is not None and info.kind == "commit" else []
+            first = store.commit(chain[-2]) if len(chain) > 1 else None
+            found += first.parents[1:] if first is not None else ()
+    return list(store.present(found))
+
+
+def freed(store: Store, found: Inventory, objects: Sequence[NewObject], changes: Sequence[RefChange]) -> int:
+    """Return the bytes that ``git gc --prune=now`` frees after ``changes``, for which ``objects`` are written; 0 where it would
+    grow.
+
+    Git is asked to pack what stays, because what was stored as a difference to what goes must be stored anew. What else waits
+    to be collected is not counted, but for what gitbaton itself left behind. Where git packs anew beside us, it is asked again.
+    """
+    for _ in range(_ATTEMPTS - 1):
+        with suppress(GitError):
+            return _freed(store, found, objects, changes)
+    return _freed(store, found, objects, changes)
+
+
+def _freed(store: Store, found: Inventory, objects: Sequence[NewObject], changes: Sequence[RefChange]) -> int:
+    new = {item.oid: item for item in objects if item.oid not in found.objects}
+    after = {**found.refs, **{change.name: change.new for change in changes}}
+    tips = [oid for ref, oid in after.items() if oid is not None and not ref.startswith(REMOTES)]
+    stays = _reached(store, found, tips, new)
+    gone = {oid: found.sizes[oid] for oid in found.objects if oid not in stays}
+    # The JSON of checkpoints that were once a track's newest: git has them as blobs, and nothing refers to them.
+    ids = {stored.id for chain in (*found.tracks, *found.safety) for stored in chain.items}
+    gone |= objectlists.disk_sizes(store.repo, [oid for oid in ids if oid not in stays and oid not in found.sizes])
+    apart = {oid for oid, _ in loose(store.repo)}
+    entry = _ENTRY[store.objects.algorithm]
+    before = sum(size.bytes + (entry if oid not in apart else 0) for oid, size in gone.items())
+    paths, now = _packed_anew(store, found, gone, stays)
+    then = objectlists.packed_size(store.repo, new.values(), paths) + entry * len(new)
+    return max(before + sum(size.bytes for size in now.values()) - then, 0)
+
+
+def _reached(store: Store, found: Inventory, tips: Collection[Oid], new: Mapping[Oid, NewObject]) -> dict[Oid, bytes]:
+    """Return the objects of ours that are reached afterwards. New commits and trees are not written yet: what they name is
+    asked for."""
+    wanted: set[Oid] = set()
+    todo, seen = list(tips), set()
+    while todo:
+        oid = todo.pop()
+        if oid in seen:
+            continue
+        seen.add(oid)
+        item = new.get(oid)
+        if item is None:
+            wanted.add(oid)
+        elif item.kind == "commit":
+            commit = parse_commit(item.data)
+            todo += [commit.tree, *commit.parents]
+        elif item.kind == "tree":
+            todo += [entry.oid for entry in parse_tree(item.data, store.objects.algorithm) if entry.mode != b"160000"]
+    ours = [oid for oid in wanted if oid in found.objects]  # what others reach as well need not be walked
+    return objectlists.reached(store.repo, ours, found.others, logs=True)
+
+
+def _packed_anew(
+    store: Store, found: Inventory, gone: Collection[Oid], stays: Mapping[Oid, bytes]
+) -> tuple[dict[Oid, bytes], dict[Oid, Size]]:
+    """Return the objects that git may pack in another way than before, each with a path, and how large they are now: our
+    objects that stay, the user's since the first checkpoint, and whatever is stored as a difference to what goes. What these
+    in turn are differences to is with them. Of very much only what must be packed anew."""
+    paths = dict(found.since)
+    paths |= {oid: found.objects[oid] for oid in stays if oid in found.objects}
+    orphans = {oid: base for oid, base in objectlists.built_on(store.repo, gone).items() if oid not in gone}
+    paths |= {oid: paths.get(oid) or found.objects.get(base, b"") for oid, base in orphans.items()}
+    known = dict(found.sizes) | objectlists.disk_sizes(store.repo, paths.keys() - found.sizes.keys())
+    paths = {oid: path for oid, path in paths.items() if oid in known}  # git has collected the others meanwhile
+    if sum(known[oid].bytes for oid in paths) > _MUCH:
+        paths = {oid: paths[oid] for oid in orphans if oid in paths}
+    asked = {known[oid].delta for oid in paths}
+    while more := {oid for oid in asked if oid and oid not in gone and oid not in paths}:
+        known |= objectlists.disk_sizes(store.repo, more - known.keys())
+        paths |= dict.fromkeys(more & known.keys(), b"")
+        asked = {known[oid].delta for oid in more & known.keys()}
+    return paths, {oid: known[oid] for oid in paths}

@@ -1,0 +1,723 @@
+"""Push: what the remote lacks and no more; no secret that was seen, and nothing private without agreement."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
+
+from gitbaton.base.codec import encode_track, in_quotes
+from gitbaton.base.errors import (
+    MENDS,
+    BatonError,
+    CollectedError,
+    GitError,
+    GitTimeoutError,
+    NoAnswerError,
+    NotFoundError,
+    RecordError,
+    RemoteError,
+)
+from gitbaton.base.model import Oid
+from gitbaton.base.system.files import read_or_none
+from gitbaton.base.values import TYPE_CHECKING, replace, value
+from gitbaton.care import scanning
+from gitbaton.care.scanning.objects import behind
+from gitbaton.care.sync import threads
+from gitbaton.care.sync.items import (
+    OURS,
+    Choice,
+    Exposure,
+    Item,
+    Joining,
+    Move,
+    Pushing,
+    RemoteRefs,
+    broken_refs,
+    flush,
+    here,
+    look,
+    more_broken_refs,
+    pending,
+    require_meta,
+    room,
+    said,
+)
+from gitbaton.care.sync.kinds import ChainComparison, keeps, meta_move, notes_move, run_moves, talk_moves
+from gitbaton.checkpoints.baton import Baton
+from gitbaton.checkpoints.config import names_secrets
+from gitbaton.checkpoints.render import first_few, in_shell, kept_here, path_in_quotes, some
+from gitbaton.checkpoints.store import CHAINS, NOTES, chain_ref, state
+from gitbaton.checkpoints.store import meta as metas
+from gitbaton.checkpoints.store.chain import INDEX, MAX_COMMIT, STAGES
+from gitbaton.checkpoints.store.read import SLACK, own_refs, readable_kinds, torn_refs, user_tips
+from gitbaton.checkpoints.store.refs import META, remote_ref
+from gitbaton.git import objectlists
+from gitbaton.git.bounded import with_words
+from gitbaton.git.damage import set_aside, torn
+from gitbaton.git.objectlists import contents, reachable, sizes
+from gitbaton.git.objects import NewObject, RawCommit, RefChange, new_object, parse_commit
+from gitbaton.git.publish import fsync, move_refs, publish_reachable, stored
+from gitbaton.git.questions import matching
+from gitbaton.git.remotes import Connection, Pushed, place_address
+from gitbaton.git.repo import Repo, add, make_folder
+from gitbaton.git.run import checked
+from gitbaton.git.worktree.gate import ANNEX, DVC, LFS, MOST, OTHER, kept_by, lfs_oid
+from gitbaton.langgraph.threads.names import LATE, THREADS, late_ref, ref_of
+
+if TYPE_CHECKING:
+    from typing import TypeVar
+
+    T = TypeVar("T")
+ATTEMPTS = 3
+_ATOMIC = "atomic"
+_NAMED = 10  # files that are named
+_AT_ONCE = 1000  # refs of one push: each stands on git's command line twice, and that has an end
+_OURS = ("gitbaton index 1", "gitbaton stages 1", "gitbaton root 1")
+_HEADERS = re.compile(rb"\A(?:[0-9a-f]{40,64} [0-9a-f]{40,64}\n)+")
+_ROOMS = {"track": "", "run": ".runs", "thread": ".threads"}  # no track's name: `.` is encoded
+
+
+@value
+class Manner:
+    """Options of a push. ``agree`` is asked whether something may become public; ``scan``: look for secrets first;
+    ``write``: else only say what would be done; ``partly``: without agreement for new tracks still push the others."""
+
+    agree: Callable[[Exposure], bool]
+    scan: bool = True
+    write: bool = True
+    partly: bool = False
+
+
+def push(
+    baton: Baton,
+    line: Connection,
+    choice: Choice,
+    manner: Manner,
+    *,
+    joining: Joining | None = None,
+    seen: RemoteRefs | None = None,
+    tries: int = 2,
+) -> tuple[Pushing, ...]:
+    """Push to every place of a remote. ``joining``: what was just joined, or would be, is pushed instead of what is here;
+    ``seen``: all that the remote was just found to have, fetched. What savers have in their log is flushed first where threads
+    are pushed. ``tries``: how often it is begun anew where git collects beside it.
+
+    Raises RemoteError when it cannot be reached or refuses all; NotFoundError for a track that is nowhere; NoAnswerError where
+    baton.push is false; RecordError where tombstones cannot be read; ScanError.
+    """
+    if baton.settings.push is False:
+        raise NoAnswerError("nothing is pushed: baton.push is false")
+    require_meta(baton, "pushed")
+    if manner.write and state.pending(baton.repo):
+        with baton.repo.lock(()):
+            baton.store.settle()
+    if manner.write and choice.threads:
+        flush(baton)
+    left = broken_refs(baton, line, choice)
+    found, problems = baton.store.chains()
+    ours = joining or Joining(rows=(), tips=found, meta=metas.read(baton.store))
+    warnings = tuple(f"{in_quotes(p.where)} is left out: {p.reason}" for p in problems if p.where not in left)
+    known = {line.remote.fetch: seen}
+    places = [_Push(baton, line, at, choice, manner, ours, known.get(at), warnings, left) for at in line.remote.push]
+    try:
+        done = (places[0].push(),) if len(places) == 1 else tuple(place.one_of_several() for place in places)
+    except GitError as error:
+        if not tries or isinstance(error, GitTimeoutError):
+            raise
+    else:
+        broken = any(move.broken for part in done for move in part.moves)
+        if not tries or not broken or baton.store.chains()[0] == found:
+            return done
+    # What was to be sent, or what the remote was known to have, is pruned here since, and git has collected it.
+    if joining is not None and baton.store.chains()[0] != found:
+        raise RemoteError("tracks here moved while they were pushed", kind="stale")
+    return push(baton, line, choice, manner, joining=joining, seen=seen, tries=tries - 1)
+
+
+class _Push:
+    """A push to one address: of ``ours``, but for the refs that are ``left`` out, each with why. ``seen``: all that is there,
+    where that was just found."""
+
+    def __init__(
+        self,
+        baton: Baton,
+        line: Connection,
+        place: str,
+        choice: Choice,
+        manner: Manner,
+        ours: Joining,
+        seen: RemoteRefs | None,
+        warnings: tuple[str, ...],
+        left: Mapping[str, str],
+    ) -> None:
+        self.baton, self.line, self.place, self.choice, self.manner = baton, line, place, choice, manner
+        self.ours, self.mine, self.refs = ours.tips, ours.meta, ours.refs
+        self.seen, self.warnings, self.left, self.shown = seen, warnings, dict(left), line.remote.shown
+        self.there: Mapping[str, Oid] = {}
+        self.agreed: frozenset[Item] = frozenset()
+        self.sends: Sequence[str] = ()
+        self.hooked = False
+
+    def push(self) -> Pushing:
+        """Carry it out; where that fails because refs here lead to what cannot be read, once more without them."""
+        try:
+            done = self._push()
+        except BatonError as error:
+            # Tracks that are there may have to be written again, because something of them is dropped.
+            there = {ref: oid for ref, oid in self.there.items() if ref.startswith(CHAINS)}
+            more = more_broken_refs(self.baton, self.line, error, there)
+            if not more:
+                raise
+            self.left |= more
+            if self.manner.write:
+                self._put_aside()
+            try:
+                done = self._push()
+            except BatonError as again:  # git itself asks what the remote has of it
+                again.hints = (*again.hints, MENDS)
+                raise
+        told = {move.ref for move in done.moves if move.broken}
+        return replace(done, apart={ref: why for ref, why in self.left.items() if ref not in told})
+
+    def _put_aside(self) -> None:
+        """Move torn objects of ours out of the way: git tells itself what the remote has, and stops at one of these, but not at
+        one that is not there."""
+        repo = self.baton.repo
+        try:
+            theirs = objectlists.reached(repo, user_tips(self.baton.store))
+            ours = {oid: path for oid, path in torn(repo).items() if oid not in theirs}
+        except (RecordError, OSError):  # then git says what is in its way
+            return
+        with suppress(GitError):  # as above
+            self.warnings += tuple(set_aside(repo, ours))
+
+    def _push(self) -> Pushing:
+        """Carry it out: first as it should be, then, where the server refuses rewriting, by adding only. What is written for an
+        attempt stays until our refs of the remote's name it."""
+        for rewriting in (True, False):
+            with ExitStack() as keeping:
+                done = self._attempt(keeping, rewriting=rewriting)
+            if done is not None:
+                break
+        assert done is not None  # only rewriting can be refused so that another attempt is worth it
+        return done
+
+    def one_of_several(self) -> Pushing:
+        """Push as ``push`` does; a place that cannot be pushed to keeps nothing from the others."""
+        try:
+            return self.push()
+        except RemoteError as error:
+            if error.kind == "stale":
+                raise
+            return Pushing(moves=(), failure=error.message)
+
+    def _attempt(self, keeping: ExitStack, *, rewriting: bool) -> Pushing | None:
+        """Make one attempt; None when rewriting is refused."""
+        seen = self._look()
+        self.there = seen.refs
+        names = sorted(track for track in {*self.ours, *seen.tracks} if self.choice.takes(("track", track)))
+        tracks = tuple(track for track in names if chain_ref(track) not in self.left)
+        chosen = replace(self.choice, tracks=tracks) if self.left else self.choice
+        made, objects = self.plan(seen, chosen, rewriting=rewriting)
+        haves = _Haves(self.baton, seen, made.moves, self.left, self.ours.values())
+        keeping.enter_context(stored(self.baton.repo, objects))
+        moving = {move.asked for move in made.moves if move.changes and move.item}
+        known = agreed(self.baton.repo, self.line.remote.name, self.place, moving)
+        planned = made.moves
+        public = haves.ask(lambda oids: exposure(self.baton, planned, oids, known), lambda found: found is None)
+        made = replace(made, exposure=public)
+        if public is not None and not self._agree(public):
+            if not self.manner.partly:
+                return replace(made, declined=public.names, private=public.threads, keeps="")
+            tracks = tuple(track for track in tracks if track not in public.tracks)
+            rest = replace(self.choice, tracks=tracks, kept=frozenset(public.threads))
+            made, objects = self.plan(seen, rest, rewriting=rewriting)
+            keeping.enter_context(stored(self.baton.repo, objects))
+            made = replace(made, exposure=public, declined=public.names, private=public.threads)
+        sent = made.moves
+        moves = haves.ask(
+            lambda oids: counted(self.baton, sent, oids, public),
+            lambda found: not any(move.commits or move.untracked for move in found),
+        )
+        made = replace(made, moves=moves)
+        wants = [move.new for move in moves if move.changes and move.new is not None]
+        if public is None and wants:
+            made = replace(made, bytes=haves.ask(lambda oids: weight(self.baton, wants, oids), lambda found: not found))
+        hits: Sequence[scanning.Hit] = ()
+        if self.manner.scan and wants:
+            fresh = [move.item[1:] for move in moves if move.kind == "thread" and move.action == "new"]
+            named = {f"name of {threads.called(name)}": "\n".join(name) for name in fresh}
+            hits = haves.ask(lambda oids: scanning.lacking(self.baton, wants, oids, named), lambda found: not found)
+        elif wants:
+            hits = haves.ask(lambda oids: scanning.ungated(self.baton, wants, oids), lambda found: not found)
+        files = list(dict.fromkeys(hit.path for hit in hits if hit.kind == scanning.NAMED))
+        made = replace(made, warnings=(*made.warnings, *_by_name(files, in_quotes(self.shown))))
+        hits = [hit for hit in hits if hit.kind != scanning.NAMED]
+        files = [move.new for move in moves if move.changes and move.kind in ("track", "run") and move.new is not None]
+        found: Sequence[Pointer] = ()
+        if files:  # a note, and a state of a thread, is no file, and holds ids that look like a pointer's
+            found = haves.ask(lambda oids: pointers(self.baton, files, oids), lambda found: not found)
+        self.sends = sendable(self.baton, found)
+        self.hooked = any(pointer.keeper == OTHER for pointer in found) and bool(self.line.push_hook())
+        refs = [move.ref for move in moves if move.changes and move.kind and move.new]
+        stays = staying(found, self.sends, self.shown, refs, hooked=self.hooked)
+        made = replace(made, warnings=(*made.warnings, *stays), contents=len(self.sends))
+        if hits or not self.manner.write or not any(move.changes for move in moves):
+            return replace(made, hits=tuple(hits))
+        return self._send(made, {item.oid for item in objects}, rewriting=rewriting)
+
+    def _look(self) -> RemoteRefs:
+        """Return what the remote has, with the objects that a comparison needs; what is known already counts once."""
+        known, self.seen = self.seen, None
+        if known is not None:
+            return known
+        for _ in range(ATTEMPTS):
+            seen = look(self.line, self.place, everything=True)
+            for track in self.choice.tracks or ():
+                if chain_ref(track) not in self.left and track not in self.ours and track not in seen.tracks:
+                    raise NotFoundError(f"there is no track {in_quotes(track)}")
+            if self.line.fetch(dict.fromkeys(self._unknown(seen)), self.place, seen=seen.refs):
+                return seen
+        raise RemoteError(f"the refs of {in_quotes(self.shown)} go while they are read", "try again", kind="stale")
+
+    def _unknown(self, seen: RemoteRefs) -> list[str]:
+        """Return the refs of the remote with objects that are needed and that no ref of ours holds."""
+        remote, objects = self.line.remote.name, self.baton.repo.objects
+        known = objects.refs(remote_ref(remote))
+        mine = objects.refs(THREADS, LATE) if self.choice.threads else {}
+        held = {*known.values(), *self.ours.values(), *mine.values()}
+        wanted = [ref for ref in (META, NOTES) if ref in seen.refs]
+        for ref, item in seen.chosen(self.choice).items():
+            needed = True
+            if item[0] == "track":
+                needed = item[1] in self.ours or here(remote, ref) in known
+                # What is forgotten may lie in a track that is only there.
+                needed = needed or (self.mine.drops and objects.info(seen.refs[ref]) is None)
+            elif item[0] == "thread":  # those that are nowhere here are not compared
+                needed = ref_of(*item[1:]) in mine or late_ref(*item[1:]) in mine
+            wanted += [ref] if needed else []
+        return [ref for ref in wanted if seen.refs[ref] not in held]
+
+    def plan(self, seen: RemoteRefs, choice: Choice, *, rewriting: bool) -> tuple[Pushing, list[NewObject]]:
+        """Return what to move, and the objects that must be written for it. Raises RecordError where the remote's tombstones
+        cannot be read."""
+        store = self.baton.store
+        both = metas.union(self.mine, said(store, seen))
+        limit = self.baton.clock() + SLACK
+        compared = ChainComparison(store, seen, self.ours, (self.mine, both), self.shown, limit, rewriting=rewriting)
+        moves, objects, warnings, left = compared.moves(choice), compared.objects, list(self.warnings), ""
+        ours = META in seen.refs or bool(seen.tracks)
+        if ours or any(move.action != "refused" for move in moves):  # else nothing of ours is wanted there
+            told, more = meta_move(store, seen, both)
+            moves, objects = [*moves, *told], [*objects, *more]
+        try:
+            noted, more = notes_move(self.baton, compared, moves) if NOTES not in self.left else ([], [])
+            left = keeps(store, compared, moves)
+            moves, objects = [*moves, *noted], [*objects, *more]
+        except RecordError as error:
+            notes = {ref: oid for ref, oid in own_refs(store).items() if ref == NOTES}
+            self.left |= torn_refs(store, notes, user_tips(store))
+            warnings += [f"no notes are pushed: {error.message}"] if NOTES not in self.left else []
+        public = {m.name: m.new for m in moves if m.kind == "track" and m.action not in ("delete", "refused") and m.new}
+        moves += talk_moves(self.baton, seen, public, self.left) if choice.transcripts else []
+        moves += run_moves(self.baton, seen, self.shown, self.left) if choice.runs else []
+        if choice.threads:
+            with threads.Trade(self.baton, self.line, seen, choice, place=self.place, refs=self.refs) as trade:
+                traded = threads.Moves(trade, rewriting=rewriting, apart=self.left)
+                moves, warnings = [*moves, *traded.all()], [*warnings, *traded.warnings]
+            if not self.manner.write and pending(self.baton):
+                warnings.append("what savers have not flushed yet is not counted")
+        pruned = sum(move.dropped - move.forgotten for move in moves if not rewriting and move.action != "refused")
+        if pruned:
+            which = "a checkpoint that was" if pruned == 1 else f"{pruned} checkpoints that were"
+            warnings.append(f"{in_quotes(self.shown)} refuses rewriting and keeps {which} removed here")
+        return Pushing(moves=tuple(moves), warnings=tuple(warnings), keeps=left), objects
+
+    def _agree(self, public: Exposure) -> bool:
+        """Whether ``public`` may become public. A dry run does not ask."""
+        if not self.manner.write or public.asked <= self.agreed or self.baton.settings.push:
+            return True
+        agrees = self.manner.agree(public)
+        self.agreed = public.asked if agrees else self.agreed
+        return agrees
+
+    def _send(self, made: Pushing, written: Collection[Oid], *, rewriting: bool) -> Pushing | None:
+        """Move the remote's refs; None where it refuses rewriting. ``written``: the objects that git keeps for it."""
+        moves, rows = {move.ref: move for move in made.moves}, list[Pushed]()
+        send_contents(self.line, self.sends, self.place)
+        try:
+            for part in _parts(made.moves):
+                rows += self.line.push(part, self.place, hooked=self.hooked)
+        finally:
+            # Not after each part: git's time for the next one goes with the number of refs here.
+            done = [moves[row.ref] for row in rows if not row.kind]
+            self._remember(done, written)
+            if made.exposure is not None and not (made.declined or made.private):
+                sent = made.exposure.asked.intersection(move.asked for move in done)
+                remember(self.baton.repo, self.line.remote.name, self.place, sorted(sent))
+        failed = [row for row in rows if row.kind]
+        if not failed:
+            return made
+        if any(row.kind == "stale" for row in failed):
+            raise self._overtaken([row for row in failed if row.kind == "stale"])
+        alone = [row for row in failed if row.kind in ("hook", "rewrite", "other") and _ATOMIC not in row.reason]
+        if rewriting and any(moves[row.ref].action in ("rewrite", "delete") for row in alone):  # it may be that alone
+            return None
+        raise self._error(failed, len(done))
+
+    def _overtaken(self, rows: Sequence[Pushed]) -> RemoteError:
+        """Return why refs did not move from where they were seen: another process moved them, or, where a second look shows
+        nothing new, what git says of it."""
+        shown, first = in_quotes(self.shown), rows[0]
+        now = self.line.listed(*(row.ref for row in rows), place=self.place)
+        if any(now.get(row.ref) != self.there.get(row.ref) for row in rows):
+            hint = threads.joins(self.shown) if self.choice.threads else f"git baton sync {in_shell(self.shown)}"
+            return RemoteError(f"somebody else pushed to {shown} meanwhile", hint, kind="stale")
+        said = f"{shown} does not move {in_quotes(first.ref)}, which nobody else moved: {with_words(first.reason, first.words)}"
+        if "stale info" not in first.reason:  # a lock, which may be free in a moment
+            return RemoteError(said, kind="stale")
+        why = "what is read there is not what is written, or the server hides the ref (transfer.hideRefs)"
+        return RemoteError(f"{said}: {why}", kind="other")
+
+    def _error(self, failed: Sequence[Pushed], done: int) -> RemoteError:
+        row = next((row for row in failed if _ATOMIC not in row.reason), failed[0])
+        told = {
+            "hook": f"a hook of {in_quotes(self.shown)} refuses our refs: {row.reason}",
+            "shallow": f"{in_quotes(self.shown)} refuses what this shallow repository has: {row.reason}",
+            "read-only": f"{in_quotes(self.shown)} cannot be written: {with_words(row.reason, row.words)}",
+        }
+        hints = ["the whole history makes it possible: git fetch --unshallow"] if row.kind == "shallow" else []
+        hints += [f"refs that were pushed all the same: {done:,}"] if done else []
+        return RemoteError(
+            told.get(row.kind, f"{in_quotes(self.shown)} refuses {in_quotes(row.ref)}: {with_words(row.reason, row.words)}"),
+            *hints,
+            kind=row.kind,
+        )
+
+    def _remember(self, moves: Sequence[Move], written: Collection[Oid]) -> None:
+        """Set our refs of the remote's to what it has now; of threads also what both sides have. ``written``: what git
+        keeps."""
+        remote, repo = self.line.remote.name, self.baton.repo
+        refs = {here(remote, move.ref): move.new for move in moves}
+        names = {move.item[1:] for move in moves if move.kind == "thread"}
+        folder = room(self.line, self.place) if names else ""
+        for ref in (ref for name in names for ref in (ref_of(*name), late_ref(*name))):
+            refs[folder + ref.removeprefix(OURS)] = refs.get(here(remote, ref), self.there.get(ref))
+        refs = {ref: new for ref, new in refs.items() if ref not in self.line.hidden}
+        with repo.lock(tuple(refs)):
+            known = self.baton.store.pointing((*refs, *(move.ref for move in moves)))
+            changes = [RefChange(name=ref, new=new, old=known.get(ref)) for ref, new in refs.items() if new != known.get(ref)]
+            safe = {None, *written, *known.values()}
+            move_refs(repo, [change for change in changes if change.new in safe], how=fsync(repo))
+            for change in changes:
+                if change.new not in safe:
+                    with suppress(CollectedError):  # pruned here while it was sent, and collected by git: a fetch brings it
+                        publish_reachable(repo, [change], without=known.values())
+
+
+def _by_name(paths: Sequence[str], there: str) -> list[str]:
+    """Return warnings of files that go public with names that say that they hold secrets, though no secret was found in
+    them."""
+    told = [f"{path_in_quotes(path)} goes to {there}: its name says that it holds secrets" for path in paths[:_NAMED]]
+    return told + ([f"and {len(paths) - _NAMED} more files of such names"] if len(paths) > _NAMED else [])
+
+
+def _parts(moves: Iterable[Move]) -> list[dict[str, tuple[Oid | None, Oid | None]]]:
+    """Return the moves of the remote's refs, from what was seen to what it gets, as they are sent: all at once, but for
+    threads that are too many for that; what is no thread's goes first."""
+    sends: dict[str | None, dict[str, tuple[Oid | None, Oid | None]]] = {None: {}}
+    for move in moves:
+        if move.changes:
+            sends.setdefault(move.name if move.kind == "thread" else None, {})[move.ref] = (move.seen, move.new)
+    parts = [sends.pop(None)]
+    for refs in sends.values():
+        if len(parts[-1]) + len(refs) > _AT_ONCE:
+            parts.append({})
+        parts[-1] |= refs
+    return [part for part in parts if part]
+
+
+class _Haves:
+    """Objects that the remote's refs name and that can be read here, but for refs that are ``left`` out; ``ours``: objects that
+    were read already. Git takes long with thousands of them, and those of tracks that stay as they are seldom matter: without
+    them more looks new than is, so nothing new is nothing new."""
+
+    def __init__(
+        self, baton: Baton, seen: RemoteRefs, moves: Sequence[Move], left: Collection[str], ours: Collection[Oid]
+    ) -> None:
+        self.baton, self.same, self.known = baton, {move.ref for move in moves if move.action == "same"}, frozenset(ours)
+        self.there = {ref: oid for ref, oid in seen.refs.items() if ref not in left}
+        self._look()
+
+    def _look(self) -> None:
+        self.near = self._readable(oid for ref, oid in self.there.items() if ref not in self.same)
+        self._all: Sequence[Oid] | None = None if self.same else self.near
+
+    def _readable(self, oids: Iterable[Oid]) -> list[Oid]:
+        asked = {*oids}
+        return sorted((asked & self.known) | readable_kinds(self.baton.store, asked - self.known).keys())
+
+    def ask(self, question: Callable[[Sequence[Oid]], T], nothing: Callable[[T], bool]) -> T:
+        """Return the answer to a question of what the remote has not; of all it has, where the answer is not ``nothing``."""
+        try:
+            return self._asked(question, nothing)
+        except GitError:
+            known, self.known = (self.near, self._all), frozenset()
+            self._look()
+            if known == (self.near, self._all):
+                raise
+        return self._asked(question, nothing)  # git has collected meanwhile what no ref here holds any more
+
+    def _asked(self, question: Callable[[Sequence[Oid]], T], nothing: Callable[[T], bool]) -> T:
+        found = question(self.near)
+        if nothing(found) or self._all is self.near:
+            return found
+        if self._all is None:
+            self._all = self._readable(self.there.values())
+        return question(self._all)
+
+
+def agreed(repo: Repo, remote: str, place: str, items: Iterable[Item]) -> frozenset[Item]:
+    """Return those of the items that were pushed from here to that address of the remote by agreement."""
+    items = list(items)
+    shown = _line(repo, place) if items else ""
+    return frozenset(item for item in items if shown in _addresses(_path(repo, remote, item)))
+
+
+def remember(repo: Repo, remote: str, place: str, items: Iterable[Item]) -> None:
+    """Note that these items were pushed there by agreement. What cannot be written is asked about again."""
+    shown = _line(repo, place)
+    for item in items:
+        path = _path(repo, remote, item)
+        if shown not in _addresses(path):
+            with suppress(OSError):
+                make_folder(repo, os.path.dirname(path))
+                add(repo, path, f"{shown}\n".encode("utf-8", "surrogateescape"))
+
+
+def _line(repo: Repo, place: str) -> str:
+    return place_address(repo, place).replace("\n", " ")
+
+
+def _path(repo: Repo, remote: str, item: Item) -> str:
+    """Return the file that has the addresses for an item, one a line; what a thread is called may be long, and any text."""
+    kind, name = item
+    file = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest() if kind == "thread" else encode_track(name)
+    return os.path.join(repo.shared_dir, "pushed", encode_track(remote), _ROOMS[kind], file)
+
+
+def _addresses(path: str) -> frozenset[str]:
+    return frozenset((read_or_none(path) or b"").decode("utf-8", "surrogateescape").split("\n")) - {""}
+
+
+def exposure(baton: Baton, moves: Sequence[Move], haves: Sequence[Oid], agreed: Collection[Item] = ()) -> Exposure | None:
+    """Return what becomes public by those moves that need agreement; None where none does.
+
+    Those that make a track known to the remote do. So do those of other tracks that are not ``agreed`` on, where they bring
+    commits of the user's or untracked files that the remote has not; and those of every run and thread that is not ``agreed``
+    on: it holds whatever its steps read, wrote and said. ``haves``: what the remote's refs point at; what of it is not here
+    excludes nothing.
+    """
+    fresh = [move for move in moves if move.changes and move.new and move.item and move.asked not in agreed]
+    threads = [move for move in fresh if move.kind == "thread"]
+    runs = [move for move in fresh if move.kind == "run"]
+    asked = [move for move in moves if move.kind == "track" and move.new and move.action == "new"]
+    more = [move for move in fresh if move.kind == "track" and move.action != "new"]
+    if more and any(_private(baton, more, haves)):
+        asked += [move for move in more if any(_private(baton, [move], haves))]
+    if not asked and not runs and not threads:
+        return None
+    tips = sorted({move.new for move in (*asked, *runs, *threads) if move.new})
+    commits, untracked = _private(baton, asked, haves) if asked else (0, 0)
+    known = {oid for move in asked if move.action == "new" and move.new for oid in baton.repo.objects.first_parents(move.new)}
+    return Exposure(
+        tracks=tuple(sorted({move.name for move in asked})),
+        checkpoints=sum(move.count for move in asked if move.action != "new") + len(known - {baton.store.root}),
+        commits=commits,
+        untracked=untracked,
+        bytes=weight(baton, tips, haves),
+        runs=tuple(sorted(move.name for move in runs)),
+        records=sum(move.count for move in runs),
+        threads=tuple(sorted({move.name for move in threads})),
+        states=sum(move.count for move in threads),
+        observed=_observed(baton, [move.new for move in asked if move.new], haves) if asked else 0,
+        secret_files=tuple(filter(names_secrets, sorted(map(os.fsdecode, {*reachable(baton.repo, tips, haves).values()})))),
+        kept=tuple(_kept(baton, [move for move in asked if move.new])),
+    )
+
+
+def _kept(baton: Baton, moves: Sequence[Move]) -> Iterator[str]:
+    """Yield what of the newest checkpoint of each track stays here, because it passed no filter, in words."""
+    for move in moves:
+        stored = baton.store.stored(baton.repo.objects.read(move.new or "", MAX_COMMIT), None, move.new or "")
+        if said := kept_here(stored.checkpoint.files):
+            yield f"{in_quotes(move.name)}: {said}"
+
+
+def weight(baton: Baton, tips: Sequence[Oid], haves: Sequence[Oid]) -> int:
+    """Return the bytes on disk here of what these reach and those do not."""
+    return int(baton.repo.git.out("rev-list", "--disk-usage", "--objects", "--stdin", stdin=_range(tips, haves)))
+
+
+def counted(baton: Baton, moves: Sequence[Move], haves: Sequence[Oid], public: Exposure | None) -> tuple[Move, ...]:
+    """Return the same moves; those of tracks say how many of the user's commits and how many untracked files the remote gets
+    by them that no ref of its holds. ``public``: what was counted already. Of what the remote's track had only its tip is
+    looked at: the price is that of what is new."""
+    found = []
+    for move in moves:
+        if move.kind != "track" or not move.new or not move.changes:
+            found.append(move)
+        elif public is not None and public.tracks == (move.name,):
+            found.append(replace(move, commits=public.commits, untracked=public.untracked))
+        else:
+            chains, commits = _sent(baton, [move.new], haves)
+            added = _added(baton, chains)
+            tip = _read(baton, [move.seen]).get(move.seen) if added and move.seen else None
+            added -= _added(baton, [[tip.tree, *tip.parents]]) if tip else set()
+            found.append(replace(move, commits=commits, untracked=len({name for _, name in added})))
+    return tuple(found)
+
+
+def _private(baton: Baton, moves: Sequence[Move], haves: Sequence[Oid]) -> tuple[int, int]:
+    """Return the user's commits and the untracked files that the remote gets by these moves and has not."""
+    chains, commits = _sent(baton, sorted({move.new for move in moves if move.new}), haves)
+    found = _added(baton, chains)
+    seen = sorted({move.seen for move in moves if move.seen}) if found else []
+    if seen:
+        words = ("rev-list", "--first-parent", "--no-commit-header", "--stdin", "--format=%T %P")
+        raw = baton.repo.git.out(*words, stdin=_range(seen, ()))
+        found -= _added(baton, [row.split() for row in raw.decode("ascii").split("\n")])
+    return commits, len({name for _, name in found})
+
+
+def _observed(baton: Baton, tips: Sequence[Oid], haves: Sequence[Oid]) -> int:
+    """Return how many of the checkpoints below these tips that the remote lacks tell what an agent's client had on record."""
+    words = ("rev-list", "--first-parent", "--count", "--basic-regexp", '--grep=^  "observed": ', "--stdin")
+    return int(baton.repo.git.out(*words, stdin=_range(tips, haves)))
+
+
+def _range(tips: Sequence[Oid], haves: Sequence[Oid]) -> bytes:
+    return "".join([*(f"{oid}\n" for oid in tips), *(f"^{oid}\n" for oid in haves)]).encode()
+
+
+def _sent(baton: Baton, tips: Sequence[Oid], haves: Sequence[Oid]) -> tuple[list[list[str]], int]:
+    """Return what is sent of chains with these tips: tree and parents of each commit in them, and how many others are the
+    user's."""
+    words = ("rev-list", "--no-commit-header", "--stdin", "--format=%H %T %P%n%s")
+    rows = baton.repo.git.out(*words, stdin=_range(tips, haves)).decode("utf-8", "replace").split("\n")[:-1]
+    found = {row.split()[0]: (row.split()[1:], subject) for row, subject in zip(rows[::2], rows[1::2], strict=True)}
+    chains = []
+    for at in tips:
+        while at in found:
+            chains.append(found.pop(at)[0])
+            at = chains[-1][1] if len(chains[-1]) > 1 else ""
+    return chains, sum(1 for _, subject in found.values() if subject not in _OURS)
+
+
+def _added(baton: Baton, rows: Sequence[Sequence[str]]) -> set[tuple[bytes, bytes]]:
+    """Return the blobs and paths that trees and indexes of checkpoints hold and the HEAD of each does not: they are
+    uncommitted. Each row has the tree and the parents of a commit in a chain."""
+    empty = new_object(baton.repo.layout.algorithm, "tree", b"").oid
+    heads, staged = _bases(baton, {row[2] for row in rows if len(row) == 3}, empty)
+    pairs = {(heads.get(row[2], "") if len(row) == 3 else empty, row[0]) for row in rows if len(row) > 1}
+    pairs |= {(heads[base], tree) for base, tree in staged.items()}
+    lines = "".join(f"{head} {tree}\n" for head, tree in sorted(pairs) if head not in ("", tree))
+    words = ("diff-tree", "--stdin", "-r", "-z", "--raw", "--no-abbrev", "--diff-filter=A", "--no-renames")
+    result = baton.repo.git.run(*words, stdin=lines.encode())
+    fields = checked(result, "diff-tree").split(b"\0")
+    return {(_HEADERS.sub(b"", data).split(b" ")[3], name) for data, name in zip(fields[::2], fields[1::2], strict=False)}
+
+
+def _bases(baton: Baton, bases: Collection[Oid], empty: Oid) -> tuple[Mapping[Oid, Oid], Mapping[Oid, Oid]]:
+    """Return the trees of the HEADs that bases stand for; and of those bases that are commits of an index, its trees."""
+    found = _read(baton, bases)
+    indexes = {oid: commit for oid, commit in found.items() if commit.message == INDEX}
+    below = _read(baton, {parent for commit in indexes.values() for parent in commit.parents})
+    heads = {oid: commit.tree for oid, commit in found.items()}
+    for oid, commit in indexes.items():
+        parents = [below[parent] for parent in commit.parents if parent in below]
+        heads[oid] = next((parent.tree for parent in parents if parent.message != STAGES), empty)
+    return heads, {oid: commit.tree for oid, commit in indexes.items()}
+
+
+def _read(baton: Baton, oids: Iterable[Oid]) -> dict[Oid, RawCommit]:
+    """Return the commits of these that are here."""
+    asked = sorted(set(oids))
+    read = zip(asked, baton.repo.objects.read_many(asked), strict=True)
+    return {oid: parse_commit(item.data) for oid, item in read if item is not None and item.kind == "commit" and item.data}
+
+
+_REFS = 5  # that a line names
+_CRYPT = "git-crypt"  # its content is in git, and may look like anything
+
+
+@value
+class Pointer:
+    """A file in what is sent that has its content outside of git: what keeps it, as in gitbaton.git.worktree.gate, the filter
+    that it stands behind, if any, and git-lfs' id of it."""
+
+    path: str
+    keeper: str
+    driver: str = ""
+    oid: str = ""
+
+
+def pointers(baton: Baton, wants: Sequence[Oid], haves: Sequence[Oid]) -> list[Pointer]:
+    """Return the pointers that are reachable from ``wants`` and not from ``haves``. Raises GitError."""
+    objects = baton.repo.objects
+    paths = {oid: path for oid, path in reachable(baton.repo, wants, haves).items() if path}
+    small = [item for item in sizes(objects, list(paths)) if item.kind == "blob" and item.size <= MOST]
+    found = [(paths[item.oid], kept_by(paths[item.oid], data), data) for item, data in contents(objects, small)]
+    found = [row for row in found if row[1]]
+    asked = sorted({os.fsdecode(path) for path, keeper, _ in found if keeper in (LFS, OTHER)})
+    drivers = behind(baton.repo, asked, wants) if asked else {}
+    rows = []
+    for path, keeper, data in found:
+        name = os.fsdecode(path)
+        driver = drivers.get(name, "")
+        if keeper in (ANNEX, DVC) or (driver and not driver.startswith(_CRYPT)):
+            rows.append(Pointer(path=name, keeper=keeper, driver=driver, oid=lfs_oid(data)))
+    return rows
+
+
+def sendable(baton: Baton, found: Sequence[Pointer]) -> list[str]:
+    """Return the ids of what git-lfs has here, where there is one that may send it."""
+    skips = os.environ.get("GIT_LFS_SKIP_PUSH", "").lower() in ("1", "true", "t", "yes", "on")
+    if skips or shutil.which("git-lfs") is None or not any(pointer.oid for pointer in found):
+        return []
+    place = ([text for _, text in matching(baton.repo, r"^lfs\.storage$")] or ["lfs"])[-1]
+    folder = os.path.join(baton.repo.layout.common_dir, place, "objects")
+    oids = dict.fromkeys(pointer.oid for pointer in found if pointer.oid)
+    return [oid for oid in oids if os.path.isfile(os.path.join(folder, oid[:2], oid[2:4], oid))]
+
+
+def send_contents(line: Connection, oids: Sequence[str], place: str) -> None:
+    """Send contents by git-lfs to where the refs are to go. Raises RemoteError, which says how to do without."""
+    said = line.send_lfs(oids, place) if oids else ""
+    if said:
+        hint = f"GIT_LFS_SKIP_PUSH=1 git baton push {in_shell(line.remote.shown)} leaves it here"
+        raise RemoteError(
+            f"nothing is pushed: git-lfs does not send the content of files to {in_quotes(line.remote.shown)}: {said}", hint
+        )
+
+
+def staying(found: Sequence[Pointer], oids: Sequence[str], there: str, refs: Sequence[str], *, hooked: bool) -> list[str]:
+    """Return warnings that name the files of which the content is not sent, and what sends it. ``refs``: those that are
+    sent; ``hooked``: a pre-push hook of the user's sees to what other filters keep."""
+    words = " ".join(map(in_shell, (there, *refs[:_REFS])))
+    told = {
+        ANNEX: f"git-annex keeps it; 'git annex copy --to {in_shell(there)}' sends it",
+        DVC: "DVC keeps it; 'dvc push' sends it",
+        LFS: f"git-lfs keeps it, and it is not sent: 'git lfs push {words}' sends what is here",
+    }
+    groups: dict[str, list[str]] = {}
+    for pointer in found:
+        if pointer.oid in oids or (hooked and pointer.keeper == OTHER):
+            continue
+        why = told.get(pointer.keeper, f"the filter '{pointer.driver}' seems to keep it elsewhere")
+        groups.setdefault(why, []).append(pointer.path)
+    return [f"the content of {some(len(paths), first_few(paths))} does not go along: {why}" for why, paths in groups.items()]

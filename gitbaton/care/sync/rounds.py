@@ -1,0 +1,329 @@
+"""Sync: fetch the refs of a remote, join what came into what is here, push; retry after a lost race."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import nullcontext
+
+from gitbaton.base.codec import decode_track, entry, in_quotes, track_in
+from gitbaton.base.errors import GitError, NoAnswerError, NotFoundError, RecordError, RemoteError
+from gitbaton.base.model import Oid
+from gitbaton.base.values import replace
+from gitbaton.care.sync import threads
+from gitbaton.care.sync.items import (
+    OURS,
+    Choice,
+    Fetched,
+    FutureCheckpoint,
+    Gathered,
+    Item,
+    Joined,
+    Joining,
+    Pushing,
+    RemoteRefs,
+    Synced,
+    broken_refs,
+    here,
+    in_order,
+    item_of,
+    look,
+    more_broken_refs,
+    own,
+    require_meta,
+    room,
+    said,
+)
+from gitbaton.care.sync.kinds import fetched_runs, fetched_tracks, more_notes
+from gitbaton.care.sync.push import ATTEMPTS, Manner, push
+from gitbaton.checkpoints.baton import Baton
+from gitbaton.checkpoints.render import in_shell
+from gitbaton.checkpoints.store import CHAINS, NOTES, chain_ref, state, tip_ref
+from gitbaton.checkpoints.store import meta as metas
+from gitbaton.checkpoints.store.join import Link, marks, news
+from gitbaton.checkpoints.store.read import SLACK
+from gitbaton.checkpoints.store.refs import META, fetched_ref, remote_ref
+from gitbaton.checkpoints.store.revision import Revision
+from gitbaton.git.objects import RefChange
+from gitbaton.git.remotes import Connection, typed
+from gitbaton.langgraph.threads.names import LATE
+
+ROUNDS = 5
+PAUSE = 0.25  # seconds, at most, times the number of the round
+
+
+def fetch(
+    baton: Baton,
+    line: Connection,
+    choice: Choice,
+    *,
+    prune: bool = False,
+    ours: Collection[str] | None = None,
+    write: bool = True,
+) -> tuple[RemoteRefs, Gathered]:
+    """Fetch; what the remote has, and what that brought. Nothing outside ``refs/baton/remotes/`` changes.
+
+    With ``ours``, the tracks here, all refs of the remote are looked at: a push follows. Without ``write`` only objects come,
+    and no ref of ours moves. Raises RemoteError; NotFoundError for a chosen track that is neither there nor one of ``ours``.
+    """
+    left = broken_refs(baton, line, choice)
+    try:
+        seen, gathered = _fetch(baton, line, choice, prune=prune, ours=ours, write=write)
+    except RemoteError as error:
+        more = more_broken_refs(baton, line, error, {})
+        if not more:
+            raise
+        left |= more
+        seen, gathered = _fetch(baton, line, choice, prune=prune, ours=ours, write=write)
+    return seen, replace(gathered, apart=left)
+
+
+def _fetch(
+    baton: Baton, line: Connection, choice: Choice, *, prune: bool, ours: Collection[str] | None, write: bool
+) -> tuple[RemoteRefs, Gathered]:
+    remote, first = line.remote.name, None
+    for _ in range(ATTEMPTS):
+        seen = look(line, everything=ours is not None)
+        before = baton.repo.objects.refs(remote_ref(remote))
+        first = before if first is None else first  # of a later look, what came is not told
+        for track in choice.tracks or ():
+            if track not in seen.tracks and fetched_ref(remote, track) not in before and track not in (ours or ()):
+                raise NotFoundError(f"there is no track {in_quotes(track)} at {in_quotes(line.remote.shown)}")
+        wanted = [ref for ref in (*seen.chosen(choice), META, NOTES) if ref in seen.refs]
+        moves = {ref: here(remote, ref) for ref in wanted if before.get(here(remote, ref)) != seen.refs[ref]}
+        with baton.repo.lock(tuple(moves.values()) if write else ()):
+            pass  # what a killed fetch left locked is free now
+        if line.fetch(moves if write else dict.fromkeys(moves), seen=seen.refs):
+            gone, lost = _gone(line, seen, choice, before, prune=prune)
+            drops = [RefChange(name=ref, new=None, old=before[ref]) for ref in before if ref in lost - line.hidden]
+            if drops and write:
+                with baton.repo.lock(tuple(change.name for change in drops)):
+                    baton.repo.objects.update(drops)
+            ended = [Fetched(item=item, state="pruned" if prune else "gone") for item in gone]
+            others = sum(1 for ref in moves if not ref.startswith(CHAINS))
+            rows = in_order(_rows(baton, line, seen, choice, first, ended))
+            return seen, Gathered(rows=rows, strange=seen.strange, others=others)
+    raise RemoteError(f"the refs of {in_quotes(line.remote.shown)} go while they are fetched", "try again", kind="stale")
+
+
+def _gone(
+    line: Connection, seen: RemoteRefs, choice: Choice, before: Mapping[str, Oid], *, prune: bool
+) -> tuple[list[Item], set[str]]:
+    """Return the items that the remote has no more, and the refs of ours that go: those of these items where it is to
+    ``prune``."""
+    remote = line.remote.name
+    fetched = {ref: item for ref in before if (item := item_of(own(ref))) is not None and choice.takes(item)}
+    joined = room(line) if choice.threads else here(remote, OURS)  # of what stood at another address nothing is gone here
+    at = (item for ref, item in fetched.items() if ref == here(remote, own(ref)) or ref.startswith(joined))
+    gone = {item for item in at if item[0] != "transcript"}.difference(seen.items.values())
+    # Late writes that are there no more are in the chain by now, and go in any case.
+    lost = {ref for ref in fetched if ref.startswith(here(remote, LATE)) and own(ref) not in seen.refs}
+    return sorted(gone), lost | {ref for ref, item in fetched.items() if prune and item in gone}
+
+
+def _rows(
+    baton: Baton, line: Connection, seen: RemoteRefs, choice: Choice, before: Mapping[str, Oid], gone: Sequence[Fetched]
+) -> list[Fetched]:
+    """Return what came of each track, and of each run and thread where they were asked for."""
+    lost = [row for row in gone if row.item[0] == "thread"]
+    return [
+        *fetched_tracks(baton, line.remote.name, seen, before, choice),
+        *(fetched_runs(baton, line.remote.name, seen, before) if choice.runs else []),
+        *(row for row in gone if row not in lost),
+        *(threads.fetched(baton, line, seen, before, choice, lost) if choice.threads else []),
+    ]
+
+
+def join(baton: Baton, line: Connection, seen: RemoteRefs, gathered: Gathered, choice: Choice, *, write: bool) -> Joining:
+    """Join what a remote has, and was fetched, to what is here. Without ``write`` only say what it would be.
+
+    A chain that is broken, a name that differs only in case, and checkpoints from the future are listed and left out, and so
+    are those of which a ref here is apart, because it is broken; the rest goes on. Raises RecordError where tombstones cannot
+    be read: then nothing is joined.
+    """
+    tracks = {track: oid for track, oid in seen.tracks.items() if choice.takes(("track", track))}
+    refs = [ref for track in tracks for ref in (chain_ref(track), tip_ref(track))]
+    held = write or state.pending(baton.repo)
+    with baton.repo.lock((*refs, META, NOTES)) if held else nullcontext():
+        said = baton.store.settle() if write else []  # before anything is planned on what it moves
+        planned = _JoinPlan(baton, seen, gathered.apart)
+        planned.warnings += said
+        planned.gone(line.remote.name, choice)
+        for track, oid in sorted(tracks.items()):
+            planned.track(track, oid)
+        planned.rest()
+        planned.notes()
+        if write:
+            planned.revision.apply()
+        done = planned.result(write=write)
+    if not choice.threads:
+        return done
+    sound = {row.item for row in gathered.rows if row.state != "broken"}
+    told, after = threads.join(baton, line, seen, choice, sound=sound, write=write)
+    return replace(done, rows=(*done.rows, *told), refs=None if write else after)
+
+
+class _JoinPlan:
+    """A join in the making. Called with the lock held."""
+
+    def __init__(self, baton: Baton, seen: RemoteRefs, apart: Mapping[str, str]) -> None:
+        self.store, self.seen, self.apart = baton.store, seen, apart
+        self.limit = baton.clock() + SLACK
+        self.revision = Revision(self.store)
+        self.revision.noted = NOTES not in apart
+        before = self.revision.meta
+        self.revision.meta = metas.union(before, said(self.store, seen))
+        self.drops = self.revision.meta != before
+        self.tips = dict(self.store.chains()[0])
+        self.rows: list[Joined] = []
+        self.warnings: list[str] = []
+        self.fresh: set[Oid] = set()
+
+    def track(self, track: str, oid: Oid) -> None:
+        """Plan the join of one fetched track."""
+        if self._is_apart(track):
+            self.rows.append(Joined(item=("track", track), problem="it is broken here"))
+            return
+        try:
+            found = news(self.store, track, oid)
+        except (RecordError, GitError) as error:
+            self.rows.append(Joined(item=("track", track), problem=error.message))
+            return
+        late = tuple(FutureCheckpoint(id=link.id, created=link.created) for link in found if link.created > self.limit)
+        if found:
+            self._join(track, [link for link in found if link.created <= self.limit], late)
+
+    def _is_apart(self, track: str) -> bool:
+        names = (chain_ref(track), tip_ref(track))
+        return any(ref == name or ref.startswith(name + "/") for ref in self.apart for name in names)
+
+    def _join(self, track: str, links: list[Link], late: tuple[FutureCheckpoint, ...]) -> None:
+        try:
+            made = self.revision.join(track, links, fetched=True)
+        except (RecordError, GitError) as error:
+            self.rows.append(Joined(item=("track", track), late=late, problem=error.message))
+            return
+        self.fresh.update(link.id for link in made.fresh)
+        if made.change is not None:
+            self.tips[track] = made.change.new or ""
+        was = made.change.old if made.change is not None and made.removed else None
+        row = Joined(item=("track", track), added=made.added, removed=len(made.removed), was=was, late=late)
+        if row.added or row.removed or late:
+            self.rows.append(row)
+
+    def gone(self, remote: str, choice: Choice) -> None:
+        """Drop what was fetched of tracks that the remote has no more, where everything in it is dropped."""
+        below = remote_ref(remote, "tracks/")
+        for ref, oid in self.store.objects.refs(below).items() if self.revision.meta.drops else ():
+            track = decode_track(ref.removeprefix(below))
+            if track is not None and choice.takes(("track", track)) and track not in self.seen.tracks and ref not in self.apart:
+                oids = self.store.objects.first_parents(oid)
+                found = list(marks(self.store, oids[:-1]))
+                if oids[-1] == self.store.root and all(mark and self.revision.meta.dropped(mark[1]) for mark in found):
+                    self.revision.also([], [RefChange(name=ref, new=None, old=oid)])
+
+    def rest(self) -> None:
+        """Drop what the remote's tombstones name from tracks that nothing was joined to."""
+        done = {row.item[1] for row in self.rows if not row.problem}
+        for track in sorted(self.store.chains()[0].keys() - done) if self.drops else ():
+            if not self._is_apart(track):
+                self._join(track, [], ())
+
+    def notes(self) -> None:
+        """Take in the text in the remote's notes that ours do not have; where it cannot be read, a warning."""
+        theirs = self.seen.refs.get(NOTES)
+        if theirs is None or NOTES in self.apart:
+            return
+        try:
+            self.revision.notes(more_notes(self.store, theirs, self._entry))
+        except RecordError as error:
+            self.warnings.append(f"the remote's notes are left out: {error.message}")
+
+    def _entry(self, target: Oid, oid: Oid, text: bytes) -> bytes | None:
+        """Return the entry of a checkpoint in one of our chains, for the note of its own HEAD; None for all else.
+
+        Of what a remote wrote only the id and the track's name are used. On another commit its entry would make that one pass
+        for the checkpoint's HEAD under a new id; where a rewriting copied it, it stays in the repository that rewrote.
+        """
+        if oid in self.fresh:  # which get theirs as they are joined
+            return None
+        track = track_in(text)
+        place = self.revision.places.find(oid, track) if not self._is_apart(track) else None
+        checkpoint = self.revision.places.checkpoint(place) if place is not None else None
+        if checkpoint is None or checkpoint.kind != "manual" or checkpoint.head != target:
+            return None
+        return entry(oid, checkpoint)
+
+    def result(self, *, write: bool) -> Joining:
+        """Return the result. A plan that is not carried out puts its objects where a dry run leaves nothing."""
+        if not write:
+            self.store.objects.write(self.revision.drawn()[0])
+        tips = {track: oid for track, oid in self.tips.items() if oid}
+        warnings = (*self.warnings, *self.revision.warnings)
+        return Joining(rows=tuple(self.rows), tips=tips, meta=self.revision.meta, warnings=warnings)
+
+
+def sync(
+    baton: Baton, line: Connection, choice: Choice, manner: Manner, *, pause: Callable[[float], None] = time.sleep
+) -> Synced:
+    """Fetch, join and push; retry after a lost race, five times at most. What was fetched is joined whatever becomes of the
+    push; a bundle is not pushed to.
+
+    Raises RemoteError when nothing could be fetched, RecordError where tombstones, the remote's or ours, cannot be read, and
+    what ``push`` raises besides RemoteError.
+    """
+    require_meta(baton, "joined or pushed")
+    done: Synced | None = None
+    before, faster = dict[str, Oid](), False
+    for number in range(1, ROUNDS + 1):
+        seen, gathered = fetch(baton, line, choice, ours=baton.store.chains()[0], write=manner.write)
+        joining = join(baton, line, seen, gathered, choice, write=manner.write)
+        done = _after(done, gathered, joining, number)
+        same, before = number > 1 and seen.refs == before, dict(seen.refs)
+        faster = faster or (number > 1 and not same)
+        if not line.remote.push:
+            return done
+        try:
+            pushing = push(baton, line, choice, manner, joining=joining, seen=seen)
+        except RemoteError as error:
+            done = replace(done, failure=error.message)
+            if error.kind != "stale":
+                return done
+        except NoAnswerError as error:
+            return replace(done, failure=error.message.removeprefix("nothing is pushed: "))
+        else:
+            if not _behind(pushing, joining) or not manner.write:
+                return replace(done, pushing=pushing, failure="")
+            if same and line.remote.exact:
+                return replace(done, pushing=pushing, failure=_apart(line, pushing))
+            done = replace(done, pushing=pushing, failure=f"{in_quotes(line.remote.shown)} has got more meanwhile")
+        pause(random.uniform(0, PAUSE * number))
+    assert done is not None
+    return replace(done, failure=f"somebody else was faster {ROUNDS} times: {done.failure}" if faster else done.failure)
+
+
+def _apart(line: Connection, pushing: Sequence[Pushing]) -> str:
+    """Return why what a push-only address has cannot be joined: it is not there where the remote is read."""
+    place = typed(next(at for at, part in zip(line.remote.push, pushing, strict=True) if part.refused))
+    what = f"{in_quotes(line.remote.shown)} lacks checkpoints where it is read that it has where it is written"
+    return f"{what}; 'git baton sync {in_shell(place)}' joins them"
+
+
+def _behind(pushing: tuple[Pushing, ...], joining: Joining) -> bool:
+    """Whether the remote has checkpoints that came after the fetch; those of a track or thread that cannot be joined came
+    before."""
+    apart = {row.item for row in joining.rows if row.problem}
+    moves = [move for part in pushing for move in part.moves if move.action == "refused" and move.count]
+    return any(move.kind in ("track", "thread") and move.item not in apart for move in moves)
+
+
+def _after(before: Synced | None, gathered: Gathered, joining: Joining, number: int) -> Synced:
+    """Add one more round to what the first ones brought."""
+    if before is None:
+        return Synced(gathered=gathered, joining=joining)
+    news = {row.item: row for row in gathered.rows if row.state != "same"}
+    rows = [*(row for row in before.gathered.rows if row.item not in news), *news.values()]
+    gathered = replace(gathered, rows=in_order(rows))
+    joining = replace(joining, rows=in_order([*before.joining.rows, *joining.rows]))
+    return Synced(gathered=gathered, joining=joining, rounds=number)

@@ -1,0 +1,351 @@
+"""Blame: the checkpoint in which each line of a file first stood before it was committed; else the commit that brought it."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+
+from gitbaton.base.errors import BatonError, NotFoundError, RecordError, UsageError
+from gitbaton.base.model import STEPPING, TURN_ENDED, Oid, Stored
+from gitbaton.base.values import value
+from gitbaton.care.tools.comparing import tree_now
+from gitbaton.checkpoints.baton import Baton
+from gitbaton.checkpoints.render import names_prompt, path_in_quotes
+from gitbaton.checkpoints.store import SAFETY
+from gitbaton.git.objects import commit_data, new_object, parse_commit
+
+_LATEST = 253_402_300_799  # the last second of the year 9999
+_FEW = 20  # lines that are looked for one by one
+_PART = timedelta(milliseconds=1)  # of a time that a record may have lost
+_LARGE = 1 << 30  # bytes of a file: git blame reads it whole, too
+_NOBODY = b"gitbaton <> %d +0000"
+
+_Held = dict[Oid, dict[str, Oid]]  # of a commit the names that the file has there, and its content
+
+
+@value
+class BlamedCommit:
+    """A commit; ``created`` is when its author or, where that is said, its committer made it."""
+
+    oid: Oid
+    author: str
+    created: datetime
+    summary: str
+
+
+@value
+class BlamedLine:
+    """One line of a file; ``number`` counts from 1. ``origin`` is the checkpoint or the commit that it came with, None where no
+    checkpoint holds it yet. There it was line ``then`` of ``path``."""
+
+    number: int
+    text: bytes
+    origin: Stored | BlamedCommit | None
+    path: str
+    then: int
+
+
+def blame(baton: Baton, path: str, folder: str, ranges: Sequence[str] = ()) -> tuple[list[BlamedLine], list[str]]:
+    """Return the lines of a file as it is now, those of ``ranges`` (as ``git blame -L`` takes them) or all, and the warnings.
+
+    A line's origin is the earliest checkpoint of any track here that holds it and has a ``head`` that does not; else the
+    commit. ``path`` is relative to the top of the work tree. The scratch ``folder`` takes the objects that are made. Raises
+    NotFoundError for a path that no snapshot would hold, UsageError for a range that git does not take.
+    """
+    items = [s for s in baton.store.whole().items if s.checkpoint.files is not None]
+    brought = restores(baton)
+    head = baton.head()[0].oid
+    tree, warnings = tree_now(baton, items[0] if items else None, folder)
+    git = baton.repo.git
+    if git.run("ls-tree", "-z", tree, "--", f":(literal){path}").out.split(b" ")[1:2] != [b"blob"]:
+        raise NotFoundError(f"{path_in_quotes(path)} is no file that a snapshot would hold now")
+    author = _NOBODY % int(baton.clock().timestamp())
+    now = new_object(baton.repo.layout.algorithm, "commit", commit_data(tree=tree, parents=(), author=author, message=b"now\n"))
+    baton.repo.objects.write([now])
+    checkpoints = {s.commit: s for s in items}
+    asked = [word for given in ranges for word in ("-L", given)]
+    names = [path]
+    while True:
+        parents, held = _parents(baton, [*items, *brought], names, now.oid, head)
+        first, rounds = _first_alone(parents, held, checkpoints), 2
+        while True:
+            # git blame follows these parents instead of the commits' own: its -S is made for histories that git does not know.
+            ancestry = os.path.join(folder, "ancestry")
+            with open(ancestry, "w", encoding="ascii") as file:
+                file.writelines(f"{' '.join([oid, *(of[:1] if oid in first else of)])}\n" for oid, of in parents.items())
+            told = git.run("blame", "--porcelain", "--no-textconv", "-S", ancestry, *asked, now.oid, "--", path)
+            if told.code != 0:
+                raise UsageError(told.fatal()) if ranges else BatonError(f"'git blame' failed: {told.fatal()}")
+            lines = list(_lines(told.out, checkpoints, now.oid))
+            back = _came_back(baton, lines, parents, held) & first
+            if not back:
+                break
+            first, rounds = (first - back if rounds else set()), rounds - 1
+        older = {line.path for line in lines} - {*names}
+        if not older:
+            return lines, warnings
+        names += sorted(older)  # the file had another name before: what checkpoints hold there counts, too
+
+
+def commits(baton: Baton, oids: Iterable[Oid | None]) -> list[BlamedCommit]:
+    """Return the commits of some ids that are here."""
+    asked = "".join(f"{oid}\n" for oid in dict.fromkeys(oids) if oid).encode()
+    if not asked:
+        return []
+    form = ("--encoding=UTF-8", "--no-color", "--no-show-signature", "--format=%H%x00%ct%x00%an%x00%s%x00")
+    told = baton.repo.git.out("log", "--no-walk=unsorted", "--ignore-missing", *form, "--stdin", stdin=asked)
+    words = told.decode("utf-8", "replace").split("\0")
+    rows = zip(words[::4], words[1::4], words[2::4], words[3::4], strict=False)
+    return [BlamedCommit(oid=oid.strip(), author=author, created=_moment(at), summary=said) for oid, at, author, said in rows]
+
+
+def before(baton: Baton, line: BlamedLine) -> tuple[str, ...]:
+    """Return the lines that stood in the place of one before its origin changed it; none where it was added."""
+    one = line.origin
+    if one is None:
+        return ()
+    new = one.commit if isinstance(one, Stored) else one.oid
+    raw = baton.repo.objects.read(new)
+    old = parse_commit(raw.data).parents[:1] if raw is not None and raw.data else ()
+    if isinstance(one, Stored) and one.checkpoint.previous is None:  # below a track's first checkpoint nothing is
+        old = (one.checkpoint.head,) if one.checkpoint.head else ()
+    if not old:
+        return ()
+    options = ("--no-ext-diff", "--no-textconv", "--no-color", "-U0", "--no-prefix", "-M", "--diff-algorithm=histogram")
+    told = baton.repo.git.run("diff-tree", "-p", *options, old[0], new, "--", f":(top,literal){line.path}").out
+    hunks = re.split(rb"^@@ -\S+ \+(\d+)(?:,(\d+))? @@.*\n", told, flags=re.M)[1:]
+    for start, count, body in zip(hunks[::3], hunks[1::3], hunks[2::3], strict=True):
+        at, many = line.then - int(start), int(count or 1)
+        if 0 <= at < many:
+            rows = [row[1:].decode("utf-8", "replace") for row in body.split(b"\n") if row.startswith(b"-")]
+            return tuple(rows[at : at + 1] if len(rows) == many else rows)
+    return ()
+
+
+def turn_around(baton: Baton, stored: Stored) -> Stored | None:
+    """Return the end of the turn in which a checkpoint was recorded: the first one that follows, of its session and work tree,
+    with a last prompt from before it and records that continue after it. None where that is not sure."""
+    c = stored.checkpoint
+    items = baton.store.everything([c.track]).items
+    place = next((n for n, one in enumerate(items) if one.id == stored.id), None)
+    if place is None or stored.foreign or c.files is None:
+        return None
+
+    def ends(one: Stored) -> bool:
+        agent, it = one.checkpoint.agent, one.checkpoint
+        session = c.agent is None or (agent is not None and (agent.name, agent.session) == (c.agent.name, c.agent.session))
+        return session and it.kind == "auto" and it.step.startswith(TURN_ENDED) and it.observed is not None
+
+    after, before = next(filter(ends, reversed(items[:place])), None), next(filter(ends, items[place:]), None)
+    seen = after.checkpoint.observed if after is not None else None
+    if after is None or after.foreign_words or seen is None or not seen.asked or seen.until is None:
+        return None
+    last, files = max(seen.asked, key=lambda one: one.at), after.checkpoint.files
+    if files is None or not files.worktree.same(c.files.worktree) or not last.at <= c.created <= seen.until:
+        return None
+    # Prompts of other sessions of the track are in the list, too, and such as say nothing are not: the step has the turn's own.
+    known = before.checkpoint.observed.asked if before is not None and before.checkpoint.observed is not None else ()
+    over = any(abs(one.at - last.at) < _PART for one in known)
+    return after if names_prompt(after.checkpoint.step, last) and not over else None
+
+
+def restores(baton: Baton) -> list[Stored]:
+    """Return the states before each restore or revert, of every work tree."""
+    found: list[Stored] = []
+    for ref in baton.repo.objects.refs(SAFETY):
+        with suppress(RecordError, NotFoundError):
+            found += baton.store.chain(ref, None).items
+    return [s for s in found if not s.foreign and s.checkpoint.restore and s.checkpoint.restore.op not in STEPPING]
+
+
+def _parents(
+    baton: Baton, moments: Sequence[Stored], names: Sequence[str], now: Oid, head: Oid | None
+) -> tuple[dict[Oid, list[Oid]], _Held]:
+    """Return the commits that each commit may pass lines to, preferred ones first; the file has one of these names. Then what
+    the file is in each, by name.
+
+    ``moments`` are the checkpoints and the states before restores. A checkpoint has the one before it, what was restored in its
+    work tree since, the newest of every other track then, and its head. A commit has the newest checkpoint of every track
+    before the first that knows it, what was restored since in any work tree, then its own parents. A checkpoint in which the
+    file is as in an earlier one is that one. So every arrow leads to what was there before.
+    """
+    moments = _in_order(moments)
+    items = [s for s in moments if s.checkpoint.restore is None]
+    heads = dict.fromkeys(s.checkpoint.head for s in items if s.checkpoint.head)
+    held: _Held = {}
+    for name in names:
+        for commit, found in _contents(baton, [*(s.commit for s in items), *heads], name).items():
+            held[commit] = {**held.get(commit, {}), name: found}
+    known = _commits(baton, [*(s.checkpoint.head for s in items), head])
+    commit_of = {s.id: s.commit for s in items}
+    parents: dict[Oid, list[Oid]] = {}
+    first: dict[tuple[tuple[str, Oid], ...], Oid] = {}
+    newest: dict[str, Oid] = {}  # of each track
+    last: dict[datetime | None, Oid] = {}  # of each work tree
+    places: dict[str, datetime | None] = {}  # of each track's newest
+    brought: dict[datetime | None, list[Oid]] = {}  # by restores into a work tree
+    passed: set[Oid] = set()
+
+    def stands(commit: Oid) -> Oid:
+        return first.setdefault((*held[commit].items(),), commit) if commit in held else commit
+
+    def arrive(oid: Oid | None) -> list[Oid]:
+        met = [*newest.values(), *(found for restored in brought.values() for found in restored)]
+        todo, before = [oid] if oid else [], list(dict.fromkeys(found for found in met if found in held))
+        while todo:
+            at = todo.pop()
+            if at in known:
+                above = known.pop(at)
+                if before:
+                    parents[at] = [*before, *above]
+                todo += above
+        return [oid] if oid else []
+
+    for stored in moments:
+        done, track, place = stored.checkpoint.restore, stored.checkpoint.track, _place(stored)
+        if done is not None:
+            if done.target in passed:  # a clock may have been ahead
+                brought.setdefault(place, []).append(stands(commit_of[done.target]))
+            continue
+        passed.add(stored.id)
+        base, restored = arrive(stored.checkpoint.head), brought.pop(place, [])
+        if stands(stored.commit) == stored.commit:
+            # Of the other tracks in one work tree the newest holds what its files were before.
+            others = [found for name, found in newest.items() if places.get(name) != place and found in held]
+            own = [found for found in (last.get(place), newest.get(track)) if found]
+            parents[stored.commit] = list(dict.fromkeys([*own, *restored, *others, *base]))
+        newest[track] = last[place] = stands(stored.commit)
+        places[track] = place
+    base = arrive(head)
+    here = brought.get(baton.repo.worktree_id().created, [])
+    parents[now] = list(dict.fromkeys([*here, *(found for found in newest.values() if found in held), *base]))
+    return parents, held
+
+
+def _first_alone(parents: Mapping[Oid, Sequence[Oid]], held: _Held, checkpoints: Mapping[Oid, Stored]) -> set[Oid]:
+    """Return the checkpoints that may pass lines to their first parent alone until a line turns out to have come back: git
+    compares whole files with each parent. Not where the file has another name there, nor where it is the same in another
+    parent."""
+    many = {oid: [held.get(parent, {}) for parent in of] for oid, of in parents.items() if oid in checkpoints and len(of) > 1}
+    return {
+        oid
+        for oid, (first, *others) in many.items()
+        if oid in held and held[oid].keys() <= first.keys() and not any(held[oid].items() & other.items() for other in others)
+    }
+
+
+def _came_back(baton: Baton, lines: Iterable[BlamedLine], parents: Mapping[Oid, Sequence[Oid]], held: _Held) -> set[Oid]:
+    """Return the checkpoints with a line that one of their parents holds, but not the first."""
+    brought: dict[Oid, set[bytes]] = {}
+    for line in lines:
+        if isinstance(line.origin, Stored):
+            brought.setdefault(line.origin.commit, set()).add(line.text)
+
+    def holding(asked: Iterable[tuple[Oid, Sequence[Oid], set[bytes]]]) -> dict[Oid, set[bytes]]:
+        asked, wanted = list(asked), dict[Oid, set[bytes]]()
+        for _, of, texts in asked:
+            for blob in (blob for parent in of for blob in held.get(parent, {}).values()):
+                wanted.setdefault(blob, set()).update(texts)
+        read = zip(wanted.items(), baton.repo.objects.read_many(list(wanted), _LARGE), strict=True)
+        there = {blob: _among(texts, found.data) if found and found.data else set() for (blob, texts), found in read}
+        return {
+            oid: {text for parent in of for blob in held.get(parent, {}).values() for text in there[blob] & texts}
+            for oid, of, texts in asked
+        }
+
+    again = holding((oid, parents[oid][1:], texts) for oid, texts in brought.items())
+    before = holding((oid, parents[oid][:1], texts) for oid, texts in again.items() if texts)
+    return {oid for oid, texts in before.items() if again[oid] - texts}
+
+
+def _among(texts: set[bytes], data: bytes) -> set[bytes]:
+    """Return the lines of a set that a file holds."""
+    if len(texts) > _FEW:
+        return texts & {*data.split(b"\n")}
+    framed = b"\n%b\n" % data
+    return {text for text in texts if b"\n%b\n" % text in framed}
+
+
+def _in_order(moments: Sequence[Stored]) -> list[Stored]:
+    """Sort by time, and where times are equal as in their chain."""
+    known = {s.id: s for s in moments}
+
+    def after(stored: Stored) -> int:
+        before, count = known.get(stored.checkpoint.previous or ""), 0
+        while before is not None and before.checkpoint.created == stored.checkpoint.created:
+            before, count = known.get(before.checkpoint.previous or ""), count + 1
+        return count
+
+    return sorted(moments, key=lambda s: (s.checkpoint.created, after(s)))
+
+
+def _place(stored: Stored) -> datetime | None:
+    """Return the work tree that a checkpoint was taken in, by the time that gitbaton met it."""
+    return stored.checkpoint.files.worktree.created if stored.checkpoint.files else None
+
+
+def _contents(baton: Baton, commits: Sequence[Oid], path: str) -> dict[Oid, Oid]:
+    """Return the blob at a path in each of these commits, where it is a file."""
+    git = baton.repo.git
+    if "\n" in path:  # git cat-file reads a name a line
+        found = ((oid, git.run("ls-tree", "-z", oid, "--", f":(literal){path}").out.split(b"\t")[0].split()) for oid in commits)
+        return {oid: words[2].decode() for oid, words in found if words[1:2] == [b"blob"]}
+    asked = "".join(f"{oid}:{path}\n" for oid in commits).encode("utf-8", "surrogateescape")
+    said = git.out("cat-file", "--batch-check=%(objecttype) %(objectname)", "--buffer", stdin=asked).split(b"\n")[:-1]
+    return {oid: line[5:].decode() for oid, line in zip(commits, said, strict=True) if line.startswith(b"blob ")}
+
+
+def _commits(baton: Baton, heads: Iterable[Oid | None]) -> dict[Oid, list[Oid]]:
+    """Return the commits after the first of these heads, each with its parents."""
+    wanted = [oid for oid in dict.fromkeys(heads) if oid]
+    if not wanted:
+        return {}
+    asked = "".join(f"{oid}\n" for oid in [*wanted, f"^{wanted[0]}"]).encode()
+    said = baton.repo.git.out("rev-list", "--ignore-missing", "--parents", "--stdin", stdin=asked).decode("ascii")
+    return {oid: parents for oid, *parents in (line.split() for line in said.splitlines())}
+
+
+def _lines(told: bytes, checkpoints: Mapping[Oid, Stored], now: Oid) -> Iterator[BlamedLine]:
+    """Parse the output of ``git blame --porcelain``."""
+    facts: dict[Oid, dict[bytes, bytes]] = {}
+    oid, then, number = "", 0, 0
+    for row in told.split(b"\n"):
+        if row.startswith(b"\t"):
+            about = facts[oid]
+            yield BlamedLine(
+                number=number,
+                text=row[1:],
+                origin=checkpoints.get(oid) or (None if oid == now else _commit(oid, about)),
+                path=_unquoted(about[b"filename"]),
+                then=then,
+            )
+            oid = ""
+        elif not oid:
+            words = row.split()
+            if words:
+                oid, then, number = words[0].decode(), int(words[1]), int(words[2])
+                facts.setdefault(oid, {})
+        else:
+            key, _, rest = row.partition(b" ")
+            facts[oid][key] = rest
+
+
+def _commit(oid: Oid, about: Mapping[bytes, bytes]) -> BlamedCommit:
+    author, summary = (about[key].decode("utf-8", "replace") for key in (b"author", b"summary"))
+    return BlamedCommit(oid=oid, author=author, created=_moment(about[b"author-time"]), summary=summary)
+
+
+def _moment(seconds: str | bytes) -> datetime:
+    return datetime.fromtimestamp(min(max(int(seconds), 0), _LATEST), UTC)
+
+
+def _unquoted(name: bytes) -> str:
+    """Return a path from git's C-quoted form, where it has odd characters."""
+    if name.startswith(b'"'):
+        import ast
+
+        name = ast.literal_eval("b" + name.decode("ascii"))
+    return os.fsdecode(name)

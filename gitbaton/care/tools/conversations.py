@@ -1,0 +1,106 @@
+"""Write a conversation back, as a new session of its client."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from datetime import UTC
+
+from gitbaton.agents import transcripts
+from gitbaton.agents.client import client, folder
+from gitbaton.agents.records import open_call, renamed
+from gitbaton.base.codec import in_quotes
+from gitbaton.base.errors import BatonError, NoAnswerError
+from gitbaton.base.model import Stored
+from gitbaton.base.system.files import NEW
+from gitbaton.base.values import value
+from gitbaton.checkpoints.baton import Baton
+from gitbaton.checkpoints.render import in_shell
+
+
+@value
+class ConversationPlan:
+    """Plan of a session file. ``command`` resumes it, when given in ``directory``; ``call`` is a tool that was called last and
+    had not answered; ``left_out``: how many lines could not be taken along."""
+
+    target: Stored
+    agent: str
+    session: str
+    path: str
+    data: bytes
+    directory: str
+    command: str
+    call: str | None
+    left_out: int
+
+    def line(self, here: str) -> str:
+        """Return the command line that resumes it, from the directory ``here``."""
+        same = os.path.realpath(here) == os.path.realpath(self.directory)
+        return self.command if same else f"cd {in_shell(self.directory)} && {self.command}"
+
+
+def new_id() -> str:
+    """Return a random id (UUID 4) for a session."""
+    from uuid import uuid4
+
+    return str(uuid4())
+
+
+def plan(baton: Baton, target: Stored, env: Mapping[str, str], session: str, *, foreign: bool = False) -> ConversationPlan:
+    """Return the session file that would bring a checkpoint's conversation back under a new id; writes nothing. Writes nothing.
+
+    That is what the client's own file holds, secrets and all, where it still does, for it stays there; else what is stored.
+    Raises NoAnswerError where its client cannot resume what is written for it, BatonError where there is no conversation, or
+    it was fetched from elsewhere and ``foreign`` is not set.
+    """
+    name = baton.short(target.id)
+    transcripts.position(target)
+    agent = target.checkpoint.agent.name if target.checkpoint.agent else ""
+    if target.foreign and not foreign:
+        hint = f"'git baton transcript show {name}' shows what was said; --foreign writes it back all the same"
+        raise BatonError(f"checkpoint {in_quotes(name)} was fetched from elsewhere", hint)
+    directory = baton.repo.layout.root or baton.repo.layout.git_dir
+    of = client(agent)
+    if of is None or not of.resume or not env.get("HOME", "").startswith("/"):
+        hint = f"'git baton transcript export {name} -o FILE' writes what it holds, redacted"
+        raise NoAnswerError(f"a conversation of {in_quotes(agent)} cannot be written back as a session that it resumes", hint)
+    raw = transcripts.original(baton, target, env)
+    done = renamed(of, raw, session, foreign=target.foreign)
+    if done is None:
+        raise NoAnswerError(
+            f"the conversation of checkpoint {in_quotes(name)} holds nothing that {in_quotes(agent)} could resume"
+        )
+    now = baton.clock().astimezone(UTC)
+    return ConversationPlan(
+        target=target,
+        agent=agent,
+        session=session,
+        path=os.path.join(folder(of, env), of.place(session, os.path.realpath(directory), now)),
+        data=done.data,
+        directory=directory,
+        command=of.resume.format(session),
+        call=open_call(of, raw),
+        left_out=done.left_out,
+    )
+
+
+def apply(plan: ConversationPlan) -> None:
+    """Write the session file, readable by its owner alone. Raises BatonError where a file is there already."""
+    os.makedirs(os.path.dirname(plan.path), mode=0o700, exist_ok=True)
+    save(plan.path, plan.data)
+
+
+def save(path: str, data: bytes) -> None:
+    """Write a new file, whole or not at all. Raises BatonError where something is there already."""
+    try:
+        fd = os.open(path, NEW, 0o600)
+    except FileExistsError:
+        raise BatonError(f"{in_quotes(path)} exists, and is not written over") from None
+    try:
+        with open(fd, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(fd)
+    except BaseException:
+        os.unlink(path)
+        raise

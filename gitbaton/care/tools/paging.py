@@ -1,0 +1,218 @@
+"""Page: tracks over time as one HTML file that asks for nothing else, and is a plain list without its script."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from html import escape
+from itertools import groupby
+
+from gitbaton.base.codec import counted, first_line, plain, timestamp
+from gitbaton.base.model import Observed, Oid, Stored
+from gitbaton.base.secrets import Redactor
+from gitbaton.base.system.files import shipped
+from gitbaton.base.values import replace, value
+from gitbaton.care.scanning.objects import scanner
+from gitbaton.care.tools.blaming import commits, restores
+from gitbaton.checkpoints.baton import Baton
+from gitbaton.checkpoints.render import age, current_plans, plan_items, quoted, test_line, title, verdict
+from gitbaton.git.treediff import differences
+
+DIFFS = 200  # checkpoints whose changes are shown
+DIFF_BYTES = 20 << 10
+_PATHS = 20  # of a checkpoint that are named
+_ROWS = 100  # of one list: a browser lays out the lists that can be seen
+_LANES = 12  # colours; further tracks begin again
+_SIGNS = {"green": "+", "failed": "x", "stale": "~"}
+MARK = b'<meta name="generator" content="git baton">'
+
+
+@value
+class HtmlPage:
+    """A page's bytes, how many checkpoints it shows, and how many diffs are left out of it because of what looks like a
+    secret."""
+
+    data: bytes
+    checkpoints: int
+    left_out: int
+
+
+def _brought(stored: Stored, target: Stored) -> str:
+    """Describe the checkpoint that a restore or a revert brought back."""
+    if stored.checkpoint.restore is not None and stored.checkpoint.restore.op == "revert":
+        return first_line(stored.checkpoint.step).removeprefix("before ").replace("revert of", "reverted", 1)
+    return f"restored {target.id[:10]}: {first_line(title(target)[0])}"
+
+
+def page(baton: Baton, items: Sequence[Stored], name: str) -> HtmlPage:
+    """Return the page of checkpoints; ``name`` is the repository's. Their words are redacted. Raises ScanError, GitError."""
+    redact = scanner(baton)
+    name = redact.text(name)
+    shown = sorted((_clean(s, redact) for s in items), key=lambda s: s.checkpoint.created, reverse=True)
+    lanes = {track: number for number, track in enumerate(dict.fromkeys(s.checkpoint.track for s in shown))}
+    changes = _PageChanges(baton, shown, redact)
+    known = {s.id: s for s in shown}
+    rows = [(s.checkpoint.created, _checkpoint(s, lanes, changes)) for s in shown]
+    for stored in (_clean(s, redact) for s in restores(baton)):
+        target = known.get(stored.checkpoint.restore.target) if stored.checkpoint.restore else None
+        if target is not None:
+            row = _row("r", lanes[target.checkpoint.track], stored, _brought(stored, target))
+            rows.append((stored.checkpoint.created, row))
+    rows += _commits(baton, shown, lanes, redact)
+    rows.sort(key=lambda row: row[0], reverse=True)
+    return HtmlPage(
+        data=_whole(name, baton.clock(), lanes, list(_by_day(rows)), len(shown)).encode("utf-8"),
+        checkpoints=len(shown),
+        left_out=changes.left_out,
+    )
+
+
+def _clean(stored: Stored, redact: Redactor) -> Stored:
+    """Return a checkpoint without secrets in its words and names, also where baton.redact is off: a page is given away."""
+    c = redact.checkpoint(stored.checkpoint)
+    branch = None if c.branch is None else redact.text(c.branch)
+    return replace(stored, checkpoint=replace(c, track=redact.text(c.track), branch=branch))
+
+
+class _PageChanges:
+    """Changes of each checkpoint against the one before it, of a track's first one against its HEAD."""
+
+    def __init__(self, baton: Baton, shown: Sequence[Stored], redactor: Redactor) -> None:
+        self.baton, self.left_out, self.redactor = baton, 0, redactor
+        trees = {s.id: s.tree for s in shown if s.checkpoint.files}
+        self.steps: dict[Oid, tuple[Oid, Oid]] = {}
+        for stored in shown:
+            c = stored.checkpoint
+            before = trees.get(c.previous) if c.previous else baton.store.base_tree(c.head)
+            if c.files is not None and before is not None:
+                self.steps[stored.id] = (before, stored.tree)
+        self.paths = differences(baton.repo, sorted(set(self.steps.values())))
+        self.newest = {s.id for s in [s for s in shown if self.steps.get(s.id) and self.named(s)][:DIFFS]}
+
+    def named(self, stored: Stored) -> Sequence[str]:
+        """The paths that a checkpoint changed."""
+        step = self.steps.get(stored.id)
+        return list(self.paths.get(step, ())) if step else []
+
+    def html(self, stored: Stored) -> str:
+        """The paths, and of the newest checkpoints the diff."""
+        paths = self.named(stored)
+        if not paths:
+            return ""
+        more = f"<li>and {len(paths) - _PATHS} more" if len(paths) > _PATHS else ""
+        listed = f"<ul>{''.join(f'<li>{_text(self.redactor.text(quoted(path)))}' for path in paths[:_PATHS])}{more}</ul>"
+        return f"<h3>{counted(len(paths), 'file')}</h3>{listed}{self._diff(stored)}"
+
+    def _diff(self, stored: Stored) -> str:
+        previous = stored.checkpoint.previous
+        command = f"git baton diff {previous} {stored.id}" if previous else ""
+        shows = f": <code>{command}</code> shows it" if command else ""
+        if stored.id not in self.newest:
+            return f"<p>The diff is not here{shows}</p>" if command else ""
+        options = ("-r", "-p", "--no-color", "--no-ext-diff", "--no-textconv", "--no-renames")
+        raw = self.baton.repo.git.run("diff-tree", *options, *self.steps[stored.id]).out
+        if len(raw) > DIFF_BYTES:
+            return f"<p>The diff is too long{shows}</p>"
+        text = raw.decode("utf-8", "replace")
+        if self.redactor.find(text, sure=True):
+            self.left_out += 1
+            return f"<p>The diff is left out: it holds what looks like a secret{shows}</p>"
+        lines = "".join(map(_line, text.split("\n")))
+        return f"<details><summary>diff</summary><pre>{lines}</pre></details>"
+
+
+def _line(row: str) -> str:
+    """A line of a diff."""
+    tag = {"+": "ins", "-": "del", "@": "b"}.get(row[:1], "")
+    said = _text(row)
+    return f"<{tag}>{said}</{tag}>\n" if tag and not row.startswith(("+++", "---")) else f"{said}\n"
+
+
+def _checkpoint(stored: Stored, lanes: Mapping[str, int], changes: _PageChanges) -> str:
+    c = stored.checkpoint
+    step, ran = title(stored)
+    result = ran.result if ran else verdict(stored)
+    state = "green" if result == "passed" else result
+    word = f"{_SIGNS[state]} {result}" if state in _SIGNS else ""
+    seen = c.observed or Observed()
+    pairs = [
+        *(("step", c.step), ("note", c.note), ("next", c.next_cmd), ("label", c.label or "")),
+        *(("decision", text) for text in c.decisions),
+        *(("prompt", one.text) for one in seen.asked),
+        *(("tests", test_line(run, age(run.ended, c.created), run.edited)) for run in seen.tests),
+        *(("plan", "\n".join(plan_items(plan))) for plan in current_plans(seen)),
+        *(("agent", c.agent.name if c.agent else ""), ("branch", c.branch or ""), ("head", c.head or "")),
+    ]
+    words = "".join(f"<dt>{key}<dd>{_text(text)}" for key, text in pairs if text.strip())
+    inside = f"<dl><dt>id<dd>{stored.id}{words}</dl>{changes.html(stored)}"
+    count = len(changes.named(stored))
+    about = f'<span class="s {state}">{word}</span><small>{counted(count, "file") if count else ""}</small>'
+    return _row("c m" if c.kind == "manual" else "c a", lanes[c.track], stored, first_line(step), about, inside)
+
+
+def _row(classes: str, lane: int, stored: Stored, title: str, about: str = "", inside: str = "") -> str:
+    """A line of the list, which opens where there is something inside."""
+    c = stored.checkpoint
+    when = f'<time datetime="{timestamp(c.created)}">{c.created.astimezone():%H:%M}</time>'
+    oid = f"<code>{stored.id[:10]}</code>" if inside else ""
+    foreign = '<em class="f">foreign</em>' if stored.foreign_words else ""
+    head = f"<i></i>{when}{oid}{foreign}<span>{_text(title)}</span>{about}<small>{_text(c.track)}</small>"
+    body = f"<details><summary>{head}</summary><div>{inside}</div></details>" if inside else f"<p>{head}</p>"
+    return f'<li class="{classes} l{lane % _LANES}" data-t="{lane}">{body}</li>'
+
+
+def _commits(
+    baton: Baton, shown: Sequence[Stored], lanes: Mapping[str, int], redact: Redactor
+) -> Iterator[tuple[datetime, str]]:
+    """The commits that checkpoints stand on, each beside the lane of the first track that knew it."""
+    first = {s.checkpoint.head: lanes[s.checkpoint.track] for s in shown}
+    for commit in commits(baton, first):
+        at, lane = commit.created, first[commit.oid]
+        head = f'<i></i><time datetime="{timestamp(at)}">{at.astimezone():%H:%M}</time><code>{commit.oid[:10]}</code>'
+        said = f"<span>commit: {_text(redact.text(commit.summary))}</span>"
+        yield at, f'<li class="k l{lane % _LANES}" data-t="{lane}"><p>{head}{said}</p></li>'
+
+
+def _by_day(rows: Sequence[tuple[datetime, str]]) -> Iterator[str]:
+    for day, group in groupby(rows, key=lambda row: row[0].astimezone().date()):
+        yield f'<li class="day"><h2>{day:%A, %Y-%m-%d}</h2></li>'
+        yield from (row for _, row in group)
+
+
+def _whole(name: str, now: datetime, lanes: Mapping[str, int], rows: Sequence[str], count: int) -> str:
+    style, script = (shipped(file) for file in ("page.css", "page.js"))
+    policy = (
+        f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; base-uri 'none'; form-action 'none'"
+    )
+    legend = "".join(
+        f'<label class="l{lane % _LANES}"><input type="checkbox" hidden checked value="{lane}"><i></i>{_text(track)}</label>'
+        for track, lane in lanes.items()
+    )
+    lists = "\n".join("\n".join(["<ol>", *rows[at : at + _ROWS], "</ol>"]) for at in range(0, len(rows), _ROWS))
+    return f"""<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><meta name="generator" content="git baton">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<meta name="viewport" content="width=device-width,initial-scale=1"><meta name="referrer" content="no-referrer">
+<title>{_text(name)}: {counted(count, "checkpoint")}</title>
+<style>{style}</style></head>
+<body><header><h1>{_text(name)}</h1><p>{counted(count, "checkpoint")} of {counted(len(lanes), "track")}, \
+written <time datetime="{timestamp(now)}">{now.astimezone():%Y-%m-%d %H:%M}</time> by git baton</p>
+<form role="search" hidden><input type="search" id="q" placeholder="search words and paths" aria-label="search words and paths">
+<output for="q"></output><kbd>/ search, j k move, enter unfolds</kbd></form>
+<fieldset><legend>tracks</legend>{legend}</fieldset></header>
+<main class="n{min(len(lanes), _LANES)}">
+{lists}
+</main>
+<script>{script}</script></body></html>
+"""
+
+
+def _hash(text: str) -> str:
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+
+
+def _text(text: str) -> str:
+    """A text as HTML shows it, whatever it holds."""
+    return escape(plain(text, keep="\n\t"))

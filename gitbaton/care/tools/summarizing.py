@@ -1,0 +1,227 @@
+"""Summary of a track in Markdown, for a pull request: what was done, decisions, tests, commits, files and what is open."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime
+
+from gitbaton.base.codec import counted, digest, first_line, in_quotes
+from gitbaton.base.errors import BatonError, NotFoundError
+from gitbaton.base.model import Oid, Stored
+from gitbaton.base.values import value
+from gitbaton.care.scanning.objects import scanner
+from gitbaton.checkpoints.baton import Baton
+from gitbaton.checkpoints.names import parted
+from gitbaton.checkpoints.render import current_plans, quoted, since_run, test_result, turn_of, turn_prompt, verdict
+from gitbaton.checkpoints.store import SAFETY
+from gitbaton.checkpoints.store.chain import AFTER, in_beside, replay
+from gitbaton.checkpoints.survey import tests_then
+from gitbaton.git.questions import is_ancestor
+from gitbaton.git.run import zsplit
+from gitbaton.git.treediff import differences
+
+_FILES = 50
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>|~&$]|^[-+#]|^[0-9]+(?=[.)]))")
+# What a forge makes a link of without any markup: addresses with a scheme or "www", mail and mentions, issues, commits.
+_LINK = re.compile(r":(?=//)|www(?=\.)|@(?=\S)|#(?=\w)|GH-(?=\w)|/(?:issues|pull)/(?=\w)|[0-9a-f]{6}(?=[0-9a-f])", re.I)
+
+
+@value
+class SummaryPart:
+    """The checkpoints that are told of, oldest first, the tree and the commit that they began with, and the commit that they
+    came to."""
+
+    items: tuple[Stored, ...]
+    begin: Oid
+    base: Oid | None
+    head: Oid | None
+
+
+def part(baton: Baton, name: str | None, track: str | None, since: datetime | None = None) -> SummaryPart:
+    """Return the checkpoints that ``TRACK``, ``CHECKPOINT`` or ``A..B`` means: a track from its first checkpoint on, or what
+    came after A until B; with ``since`` only what is not older. Raises NotFoundError where nothing did."""
+    ends = parted(name or "", "..")
+    first, last = ends or ("", "")
+    end = baton.lead(last or None, track) if ends else baton.lead(name, track)
+    start = baton.lead(first or None, track) if ends else None
+    chain = baton.store.below(end).items[::-1]
+    if since is not None:
+        older = [s for s in chain if s.checkpoint.created < since]
+        start = max([*([start] if start else []), *older[-1:]], key=lambda s: s.checkpoint.created, default=None)
+    items = tuple(s for s in chain if start is None or s.checkpoint.created > start.checkpoint.created)
+    if not items:
+        track = end.checkpoint.track
+        after = f"nothing came after {in_quotes(first)} until {in_quotes(last or track)}"
+        raise NotFoundError(after if since is None else f"track {in_quotes(track)} has no checkpoint since then")
+    base = (start or items[0]).checkpoint.head
+    begin = start.tree if start else baton.store.base_tree(base)
+    return SummaryPart(items=items, begin=begin, base=base, head=_head(baton, end))
+
+
+def _head(baton: Baton, end: Stored) -> Oid | None:
+    """Return the commit that a checkpoint stands on, or HEAD where its branch has gone on from there and no other one came
+    after."""
+    c, now = end.checkpoint, baton.repo.objects.head()
+    if c.head is None or now.oid is None or now.branch != c.branch or baton.tip(c.track).id != end.id:
+        return c.head
+    return now.oid if is_ancestor(baton.repo, c.head, now.oid) else c.head
+
+
+def taken_back(baton: Baton, items: Sequence[Stored]) -> frozenset[Oid]:
+    """Return the checkpoints of a track with changes that a restore, which was not undone, took back whole."""
+    track = items[0].checkpoint.track
+    known = {s.id: s for s in items}
+    before = dict(zip((s.id for s in items[1:]), items, strict=False))
+    done: list[tuple[Stored, Stored]] = []
+    reverted: list[Stored] = []
+    for ref in baton.repo.objects.refs(SAFETY):
+        with suppress(BatonError):
+            chain = {s.id: s for s in baton.store.chain(ref, None).items}
+            for stored in replay(baton.store, list(chain.values())).undo:
+                if stored.checkpoint.restore is not None and stored.checkpoint.restore.op == "revert":
+                    reverted.append(stored)
+                    continue
+                target: Stored | None = stored
+                while target is not None and target.checkpoint.restore:
+                    target = chain.get(oid := target.checkpoint.restore.target) or known.get(oid)
+                if target is not None and target.checkpoint.track == track:
+                    done.append((stored, target))
+    away: dict[Oid, datetime] = {}
+    for stored, target in sorted(done, key=lambda pair: pair[0].checkpoint.created):
+        when, to = stored.checkpoint.created, target.checkpoint.created
+        away = {oid: then for oid, then in away.items() if known[oid].checkpoint.created > to or then < to}
+        with suppress(BatonError):
+            after = (target.tree, in_beside(baton.store, stored, AFTER))
+            left = differences(baton.repo, [after])[after].keys()
+            pairs = {s.id: (before[s.id].tree, s.tree) for s in items if to < s.checkpoint.created < when and s.id in before}
+            changed = differences(baton.repo, pairs.values())
+            away |= {oid: when for oid, pair in pairs.items() if changed[pair] and not changed[pair].keys() & left}
+    return frozenset(away).union(_reverted(baton, items, before, reverted))
+
+
+def _reverted(baton: Baton, items: Sequence[Stored], before: Mapping[Oid, Stored], steps: Sequence[Stored]) -> set[Oid]:
+    """Return the checkpoints with changes that some reverts, which were not undone, took back whole."""
+    found = set[Oid]()
+    for step in steps:
+        with suppress(BatonError):
+            after = in_beside(baton.store, step, AFTER)
+            touched = differences(baton.repo, [(step.tree, after)])[step.tree, after].keys()
+            older = [
+                s for s in items if s.id in before and s.checkpoint.turn and s.checkpoint.created < step.checkpoint.created
+            ]
+            pairs = {s.id: (before[s.id].tree, s.tree) for s in older}
+            changed = differences(baton.repo, pairs.values())
+            mine = {oid: pair for oid, pair in pairs.items() if changed[pair] and changed[pair].keys() <= touched}
+            left = differences(baton.repo, [(first, after) for first, _ in mine.values()])
+            found |= {oid for oid, pair in mine.items() if not changed[pair].keys() & left[pair[0], after].keys()}
+    return found
+
+
+def summary(baton: Baton, given: SummaryPart, home: str) -> list[str]:
+    """Return the lines of the summary; secrets are replaced, and so are the paths of this machine. Raises ScanError."""
+    redact, away = scanner(baton), taken_back(baton, baton.store.below(given.items[-1]).items[::-1])
+    items = tuple(s for s in given.items if s.id not in away) or given.items
+    last = items[-1]
+    places = {s.checkpoint.files.worktree.path for s in items if s.checkpoint.files}
+    paths = [
+        *((f"{os.path.normpath(path)}/", "") for path in sorted(places, key=len, reverse=True) if path),
+        *([(f"{home}/", "~/")] if len(home) > 1 else []),
+    ]
+
+    def text(said: str) -> str:
+        said = redact.text(said)
+        for path, short in paths:
+            said = said.replace(path, short)
+        return markdown(first_line(said))
+
+    end = given.items[-1].checkpoint
+    gone = {one.digest for one in end.standing.withdrawn} if end.standing else set[str]()
+    gone = gone.difference(map(digest, end.decisions)) if gone else gone
+    decisions: dict[str, str] = {}
+    for stored, one in ((s, one) for s in given.items if s.checkpoint.carried is None for one in s.checkpoint.decided):
+        origin = " (foreign)" if one.foreign else _origin(stored)
+        decisions[one.text] = f"{text(one.text)}{' (withdrawn)' if digest(one.text) in gone else ''}{origin}"
+    parts = [
+        ("What was done", list(dict.fromkeys(_done(items, text)))),
+        ("Decisions", [f"- {said}" for said in decisions.values()]),
+        ("Tests", list(_tests(baton, last, text))),
+        ("Commits", list(_commits(baton, given, text))),
+        ("Files", list(_files(baton, given.begin, last, text))),
+        ("Open", list(_open(last, text))),
+    ]
+    lines: list[str] = []
+    for heading, rows in parts:
+        lines += [f"## {heading}", "", *rows, ""] if rows else []
+    return lines[:-1]
+
+
+def markdown(text: str) -> str:
+    """Escape a text so that Markdown shows it as it is: no markup, no link, no mention, no reference that closes an issue."""
+    cut = _LINK.sub("\\g<0>\0", text)
+    escaped = _SPECIAL.sub(lambda found: f"{found[0]}\\" if found[0].isdigit() else f"\\{found[0]}", cut)
+    return escaped.replace("\0", "<!-- -->")  # which no reader sees, and no address holds
+
+
+def _origin(stored: Stored) -> str:
+    """Return the mark behind words that came from elsewhere."""
+    return " (foreign)" if stored.foreign_words else ""
+
+
+def _done(items: Sequence[Stored], text: Callable[[str], str]) -> Iterator[str]:
+    """Yield a line for each written step, and for each turn that changed a file."""
+    for stored in items:
+        c = stored.checkpoint
+        foreign = _origin(stored)
+        if c.kind == "manual":
+            note = f": {text(c.note)}" if c.note else ""
+            state = f" ({verdict(stored)})" if c.validation != "pending" else ""
+            yield f"- **{text(c.step)}**{note}{state}{foreign}"
+        elif turn_of(c) and c.observed and c.observed.asked and c.files and c.files.changed:
+            yield f"- {text(turn_prompt(c.step, c.observed.asked).text)} ({counted(c.files.changed, 'file')}){foreign}"
+
+
+def _tests(baton: Baton, last: Stored, text: Callable[[str], str]) -> Iterator[str]:
+    """Yield the newest result of each test command, and whether files changed since."""
+    seen = last.checkpoint.observed
+    for run, later in zip(seen.tests if seen else (), tests_then(baton.store, last), strict=True):
+        changed = since_run(run, later)
+        stale = "" if changed == () else ", before the last changes" if changed else ", what changed since is unknown"
+        yield f"- {text(run.command)}: {test_result(run)}{stale}"
+        yield from (f"  - failed: {text(name)}" for name in run.names)
+
+
+def _commits(baton: Baton, given: SummaryPart, text: Callable[[str], str]) -> Iterator[str]:
+    """Yield the commits of the branch that the checkpoints stand on, since they began; the oldest first."""
+    if given.head is None or given.head == given.base:
+        return
+    range_ = [given.head, *([f"^{given.base}"] if given.base else [])]
+    form = ("--reverse", "--no-merges", "--no-color", "--no-show-signature", "--encoding=UTF-8", "-z", "--format=%h %s")
+    told = baton.repo.git.run("log", *form, *range_, "--").out.decode("utf-8", "replace").split("\0")
+    rows = [row for row in told if row.strip()]
+    yield from (f"- {oid} {text(said)}".rstrip() for oid, _, said in (row.partition(" ") for row in rows[-_FILES:]))
+    if len(rows) > _FILES:
+        yield f"- and {len(rows) - _FILES} before them"
+
+
+def _files(baton: Baton, begin: Oid, last: Stored, text: Callable[[str], str]) -> Iterator[str]:
+    """Yield the files that differ between the two ends, with the lines that came and went."""
+    if last.checkpoint.files is None:
+        return
+    told = zsplit(baton.repo.git.out("diff-tree", "-r", "-z", "--numstat", "--no-renames", begin, last.tree))
+    for row in told[:_FILES]:
+        added, removed, path = row.split("\t", 2)
+        yield f"- {text(quoted(path))} ({'binary' if added == '-' else f'+{added} -{removed}'})"
+    if len(told) > _FILES:
+        yield f"- and {len(told) - _FILES} more"
+
+
+def _open(last: Stored, text: Callable[[str], str]) -> Iterator[str]:
+    """Yield the open items of the agents' plans, and the next command."""
+    c = last.checkpoint
+    for plan in current_plans(c.observed) if c.observed else ():
+        yield from (f"- [ ] {text(item.text)}" for item in plan.items if item.state in ("doing", "open"))
+    if c.next_cmd:
+        yield f"- next: {text(c.next_cmd)}{_origin(last)}"

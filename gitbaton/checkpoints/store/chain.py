@@ -1,0 +1,531 @@
+"""Chains: commits of a track or of the states before restores, read from the newest down and appended to."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import lru_cache
+from types import MappingProxyType
+
+from gitbaton.base.codec import ROOT_MESSAGE, decode, decode_track, earlier_ids, in_quotes, parse_note, payload
+from gitbaton.base.errors import MENDS, GitError, GitTimeoutError, NotFoundError, RecordError, RefConflictError
+from gitbaton.base.model import STEPPING, Oid, Stored
+from gitbaton.base.values import TYPE_CHECKING, replace, value
+from gitbaton.checkpoints.store.provenance import STATES, Ours, of_track
+from gitbaton.checkpoints.store.refs import (
+    CHAINS,
+    CURRENT,
+    NOTES,
+    REMOTES,
+    TIPS,
+    by_name,
+    chain_ref,
+    fetched_ref,
+    tip_ref,
+    track_of,
+)
+from gitbaton.git.binary import clear_stale_locks
+from gitbaton.git.objects import (
+    MAX_READ,
+    Algorithm,
+    NewObject,
+    Object,
+    RawCommit,
+    RefChange,
+    commit_data,
+    find_notes,
+    lookup,
+    new_object,
+    object_id,
+    parse_commit,
+)
+from gitbaton.git.reffiles import below, there
+from gitbaton.git.repo import Repo
+
+if TYPE_CHECKING:
+    from typing import TypeVar
+
+    T = TypeVar("T")
+Guard = AbstractContextManager[None]
+_decoded = lru_cache(maxsize=4)(decode)  # one command reads a track's newest checkpoint several times
+INDEX, STAGES = b"gitbaton index 1\n", b"gitbaton stages 1\n"  # the messages of a commit of an index, and of what lies beside
+MAX_COMMIT = 3 << 20  # bytes of a commit of ours that are read
+RETRY_SECONDS = 8.0
+STALE_SECONDS = 10.0  # after which a lock file beside a ref is that of a killed process
+_MAX_BROKEN = 100
+_FEW = 100  # refs that are sooner looked at one by one than in a listing of all
+
+
+@value
+class Problem:
+    """Something in our namespace that is not ours or breaks the format; ``where`` is a ref or a commit id."""
+
+    where: str
+    reason: str
+
+
+@value
+class History:
+    """Checkpoints, newest first, and what could not be read among them; ``origins``: the remotes of those that only they have
+    of tracks that exist here, too."""
+
+    items: tuple[Stored, ...]
+    problems: tuple[Problem, ...] = ()
+    origins: Mapping[Oid, tuple[str, ...]] = MappingProxyType({})
+
+
+def newest_first(items: Iterable[Stored]) -> tuple[Stored, ...]:
+    """Sort checkpoints in the order of a history."""
+    return tuple(sorted(items, key=lambda s: (s.checkpoint.created, s.id), reverse=True))
+
+
+def root_objects(algorithm: Algorithm) -> list[NewObject]:
+    """Return the common root of all chains, after its tree: the same objects in every repository of one object format."""
+    empty = new_object(algorithm, "tree", b"")
+    data = commit_data(tree=empty.oid, parents=(), author=b"gitbaton <gitbaton@localhost> 0 +0000", message=ROOT_MESSAGE)
+    return [empty, new_object(algorithm, "commit", data)]
+
+
+class Chains:
+    """The chains of one repository: those of its own tracks, and those that were fetched."""
+
+    def __init__(self, repo: Repo) -> None:
+        self.repo, self.objects = repo, repo.objects
+        self.root = root_objects(repo.layout.algorithm)[-1].oid
+        self.ours = Ours(repo)
+        self._listed: dict[str, Oid] | None = None  # what lies below REMOTES, as it was when the chains were last listed
+        self._own: frozenset[str] | None = None  # the tracks that this repository has itself, as they were listed then
+        self._elsewhere: dict[str, list[tuple[str, Oid]]] | None = None
+        self.pick: Callable[[Oid, int | None], list[Oid]] | None = None  # where only some of a chain's commits are wanted
+
+    def chains(self) -> tuple[dict[str, Oid], list[Problem]]:
+        """Return all tracks by name with their chains' tips, and refs in our namespace that are not ours."""
+        found: dict[str, Oid] = {}
+        problems = []
+        listed = self.objects.refs(CHAINS, REMOTES)  # what is fetched costs no listing of its own
+        self._listed = {ref: oid for ref, oid in listed.items() if ref.startswith(REMOTES)}
+        for ref, oid in listed.items():
+            if ref in self._listed:
+                continue
+            track = track_of(ref)
+            if track is None:
+                problems.append(Problem(where=ref, reason="the name is not one that gitbaton writes"))
+            elif not oid.strip("0"):
+                problems.append(Problem(where=ref, reason="the ref is broken: it holds no id"))
+            else:
+                found[track] = oid
+        self._own, self._elsewhere = frozenset(found), None
+        return found, problems
+
+    def elsewhere(self) -> dict[str, list[tuple[str, Oid]]]:
+        """Return the chains that were fetched, by track: each remote and what its chain's ref pointed at when the chains were
+        last listed."""
+        if self._listed is None:
+            self.chains()
+        if self._elsewhere is None:
+            self._elsewhere = by_name(self._listed or {}, "tracks/", decode_track)
+        return self._elsewhere
+
+    def _is_strange(self, track: str) -> bool:
+        """Whether a track exists only as fetched, as of the last listing; none is before the first."""
+        return self._own is not None and track not in self._own and track in self.elsewhere()
+
+    def at_remotes(self, track: str) -> list[tuple[str, Oid]]:
+        """Return the chains of a track that were fetched, as ``elsewhere`` has them, without a listing of all."""
+        names = [name for name in map(decode_track, sorted(below(self.repo, REMOTES))) if name is not None]
+        asked = ((name, self._pointed(fetched_ref(name, track))) for name in names)
+        return [(name, oid) for name, oid in asked if oid is not None and oid.strip("0")]
+
+    def _pointed(self, ref: str) -> Oid | None:
+        """Return the id that a ref holds, readable or not; None when there is no such ref."""
+        found = self.objects.info(ref)
+        if found is not None:
+            return found.oid
+        return self.objects.refs(ref.rpartition("/")[0] + "/").get(ref) if there(self.repo, ref) else None
+
+    def pointing(self, refs: Sequence[str]) -> dict[str, Oid]:
+        """Return the refs that are there with the ids that they hold, readable or not."""
+        if len(refs) > _FEW:
+            listed = self.objects.refs(*{ref.rpartition("/")[0] + "/" for ref in refs})
+            return {ref: listed[ref] for ref in refs if ref in listed}
+        return {ref: oid for ref in refs if (oid := self._pointed(ref)) is not None}
+
+    def fetched(self) -> dict[str, list[tuple[str, Oid]]]:
+        """Return the tracks that exist only as fetched, each with its remotes and their chains' tips."""
+        self.chains()
+        return self.strange()
+
+    def strange(self) -> dict[str, list[tuple[str, Oid]]]:
+        """Return what ``fetched`` does, as of the last listing of the chains, without a new one."""
+        own = self._own
+        return {} if own is None else {track: chains for track, chains in self.elsewhere().items() if track not in own}
+
+    def origins(self, track: str) -> tuple[str, ...]:
+        """Return the remotes that a track which exists only as fetched is from, as of the last listing; none of any other
+        track."""
+        return tuple(remote for remote, _ in self.elsewhere()[track]) if self._is_strange(track) else ()
+
+    def tips(self) -> History:
+        """Return the newest checkpoint of every track, newest first."""
+        chains, problems = self.chains()
+        found = self.tips_of(chains)
+        return History(items=found.items, problems=(*problems, *found.problems))
+
+    def tips_of(self, chains: Mapping[str, Oid]) -> History:
+        """Return the newest checkpoints of tracks by their chains' tips, newest first."""
+        items: list[Stored] = []
+        problems: list[Problem] = []
+        read = self.objects.read_many(list(chains.values()), MAX_COMMIT)
+        for (track, oid), found in zip(chains.items(), read, strict=True):
+            try:
+                items.append(self.stored(found, track, oid))
+            except RecordError as error:
+                problems.append(Problem(where=chain_ref(track), reason=error.message))
+        return History(items=newest_first(items), problems=tuple(problems))
+
+    def own_tip(self, track: str) -> Stored | None:
+        """Return the newest checkpoint of a track, only where this repository has it itself: a snapshot follows that."""
+        return self.tip_at(chain_ref(track), track)
+
+    def at(self, ref: str, limit: int = MAX_READ) -> Object | None:
+        """Return the object at a ref; None when there is no such ref. Raises RecordError when it cannot be read."""
+        try:
+            found = self.objects.read(ref, limit)
+        except GitTimeoutError:
+            raise
+        except GitError as error:
+            raise RecordError(f"{in_quotes(ref)} cannot be read: {error.message}", MENDS) from None
+        if found is None:
+            oid = self._pointed(ref)
+            if oid is None:
+                return None
+            found = self.objects.read(oid, limit)  # another writer may just have made the ref
+            if found is None:
+                said = f"points at {oid}, which cannot be read" if oid.strip("0") else "is broken: it holds no id"
+                raise RecordError(f"{in_quotes(ref)} {said}", MENDS)
+        return found
+
+    def stored(self, found: Object | None, track: str | None, where: str) -> Stored:
+        """Return a chain commit as a checkpoint. The ref's name wins over the stored track, unless it names none (None); the
+        tree must be the stored one."""
+        if found is None:
+            raise RecordError(f"commit {where} cannot be read")
+        if found.kind != "commit" or found.data is None:
+            raise RecordError(f"{found.kind} {found.oid} of {found.size} bytes is not a checkpoint's commit")
+        commit = parse_commit(found.data)
+        if not 1 <= len(commit.parents) <= 2:
+            raise RecordError(f"commit {found.oid} has {len(commit.parents)} parents")
+        raw = payload(commit.message)
+        checkpoint = _decoded(raw)
+        if checkpoint.files is not None and checkpoint.files.tree != commit.tree:
+            raise RecordError(f"commit {found.oid} does not hold the tree that it names")
+        if track is not None and checkpoint.track != track:
+            checkpoint = replace(checkpoint, track=track)
+        base = commit.parents[1] if len(commit.parents) == 2 else None
+        oid = object_id(self.objects.algorithm, "blob", raw)
+        place = of_track(track) if track is not None else STATES
+        foreign = (track is not None and self._is_strange(track)) or not self.ours.has(place, oid)
+        return Stored(id=oid, commit=found.oid, base=base, tree=commit.tree, raw=raw, checkpoint=checkpoint, foreign=foreign)
+
+    def mark(self, track: str, ids: Iterable[Oid]) -> None:
+        """Record that checkpoints of a track are foreign, whatever made them. Called with the lock held."""
+        self.ours.drop(of_track(track), frozenset(ids), mixed=True)
+
+    def present(self, oids: Iterable[Oid | None], limit: int = 0) -> tuple[Oid, ...]:
+        """Return the objects that are there; with a limit, of the smaller ones only those that can be read."""
+        asked = sorted({oid for oid in oids if oid})
+        return tuple(oid for oid, found in zip(asked, self.objects.read_many(asked, limit), strict=True) if found is not None)
+
+    def commit(self, oid: Oid | None) -> RawCommit | None:
+        """Return a commit, taken apart; None when there is no such commit."""
+        found = self.objects.read(oid) if oid else None
+        return parse_commit(found.data) if found is not None and found.kind == "commit" and found.data else None
+
+    def tree_of(self, commit: Oid | None) -> Oid | None:
+        """Return the tree of a commit; None when there is no such commit."""
+        found = self.commit(commit)
+        return found.tree if found is not None else None
+
+    def base_tree(self, head: Oid | None) -> Oid:
+        """Return the tree that files are counted against where no checkpoint came before: HEAD's; the empty tree where HEAD is
+        unborn or its commit is not here."""
+        return self.tree_of(head) or new_object(self.objects.algorithm, "tree", b"").oid
+
+    def behind(self, tips: Iterable[Stored]) -> list[Stored]:
+        """Return the newest checkpoints that their tracks' tip refs do not show yet."""
+        found = [(tip_ref(s.checkpoint.track), s) for s in tips]
+        if len(found) > _FEW:
+            shown = self.objects.refs(TIPS)
+            return [s for ref, s in found if shown.get(ref) != s.id]
+        asked = ((self.objects.info(ref), s) for ref, s in found)
+        return [s for shown, s in asked if shown is None or shown.oid != s.id]
+
+    def linked(self, start: Oid, limit: int | None = None) -> list[Oid]:
+        """Return the commits of a chain from one on, newest first, its root perhaps the last; with ``pick`` those that it
+        picks."""
+        return self.pick(start, limit) if self.pick else self.objects.first_parents(start, limit)
+
+    def chain(self, ref: str, track: str | None, limit: int | None = None) -> History:
+        """Return the checkpoints of the chain at a ref, as ``history``; ``track`` as in ``stored``. Raises NotFoundError."""
+        start = self.at(ref, MAX_COMMIT)
+        if start is None:
+            raise NotFoundError(
+                f"there is no track {in_quotes(track)}" if track is not None else f"there is no ref {in_quotes(ref)}"
+            )
+        if start.kind != "commit":
+            raise RecordError(f"{in_quotes(ref)} is a {start.kind} and not a chain of commits")
+        oids = self.linked(start.oid, None if limit is None else limit + 1)
+        items: list[Stored] = []
+        problems: list[Problem] = []
+        for stored in self._walk(ref, track, oids):
+            if limit is not None and len(items) + len(problems) >= limit:
+                break
+            (items if isinstance(stored, Stored) else problems).append(stored)  # type: ignore[arg-type]
+        return History(items=tuple(items), problems=tuple(problems))
+
+    def below(self, start: Stored, limit: int | None = None) -> History:
+        """Return a checkpoint and those below it in its chain, as ``history``."""
+        track, oids = start.checkpoint.track, self.linked(start.commit, limit)
+        found = list(self._walk(chain_ref(track), _chain_of(start), oids))
+        items = [one for one in found if isinstance(one, Stored)]
+        if start.foreign:  # what a remote's chain holds, and ours does not, came from there
+            own = self.objects.info(chain_ref(track))
+            have = set(self.objects.first_parents(own.oid)) if own is not None else set()
+            items = [one if one.commit in have else replace(one, foreign=True) for one in items]
+        return History(items=tuple(items), problems=tuple(one for one in found if not isinstance(one, Stored)))
+
+    def newest(self, tip: Stored) -> Iterator[Stored]:
+        """Yield a tip and the checkpoints below it, one by one: for the first few of a long chain. A broken record ends it."""
+        stored: Stored | None = tip
+        while stored is not None:
+            yield stored
+            commit = self.commit(stored.commit)
+            if commit is None or not commit.parents or commit.parents[0] == self.root:
+                return
+            below = commit.parents[0]
+            try:
+                stored = self.stored(self.objects.read(below, MAX_COMMIT), _chain_of(tip), below)
+            except RecordError:
+                return
+
+    def tip_at(self, ref: str, track: str | None = None) -> Stored | None:
+        """Return the newest checkpoint of the chain at a ref of any name; None when there is none. Raises RecordError."""
+        found = self.at(ref, MAX_COMMIT)
+        return None if found is None else self.stored(found, track, found.oid)
+
+    def _walk(self, ref: str, track: str | None, oids: list[Oid]) -> Iterator[Stored | Problem]:
+        """Yield the checkpoints of a chain; broken records in a row are one problem, and too many end the walk.
+
+        An id that stands there twice counts where it is newest: a server that lets nothing be rewritten gets it again.
+        """
+        broken: list[Problem] = []
+        seen: set[Oid] = set()
+        for oid, found in zip(oids, self.objects.read_many(oids, MAX_COMMIT), strict=True):
+            if oid == self.root:
+                break
+            try:
+                stored = self.stored(found, track, oid)
+            except RecordError as error:
+                reason = error.message if found is not None else "it cannot be read, nor what lies below it"
+                broken.append(Problem(where=f"{ref}, commit {oid}", reason=reason))
+                if len(broken) == _MAX_BROKEN:
+                    break
+                continue
+            yield from _merged(broken)
+            broken = []
+            if stored.id not in seen:
+                seen.add(stored.id)
+                yield stored
+        yield from _merged(broken)
+
+    def torn(self, track: str, oids: Sequence[Oid]) -> str:
+        """Return a warning where the last of a chain's commits, newest first, cannot be read; empty where it can."""
+        last = oids[-1]
+        if last == self.root or next(iter(self.objects.read_many([last], 0))) is not None:
+            return ""
+        return f"the chain of track {in_quotes(track)} is torn: commit {last} cannot be read, nor what lies below it"
+
+    def current(self) -> str | None:
+        """Return the current track of this work tree."""
+        target = self.objects.symref(CURRENT)
+        return track_of(target) if target and target.startswith(TIPS) else None
+
+    def notes_tree(self) -> tuple[Oid | None, Oid | None]:
+        """Return the notes ref's commit and its tree. Raises RecordError when something else is there."""
+        found = self.at(NOTES)
+        if found is None:
+            return None, None
+        if found.kind != "commit" or found.data is None:
+            raise RecordError(f"'{NOTES}' is a {found.kind} and not a commit")
+        return found.oid, parse_commit(found.data).tree
+
+    def note(self, commit: Oid, tree: Oid | None) -> bytes:
+        """Return the note of a commit in a notes tree, empty when it has none; several blobs one after the other.
+
+        Raises RecordError for a note over 4 MiB: edited without having been read, it would be lost.
+        """
+        blobs = [self.objects.read(oid) for oid in find_notes(self.objects, tree, commit)]
+        for blob in blobs:
+            if blob is not None and blob.kind == "blob" and blob.data is None:
+                raise RecordError(f"the note of {commit} has {blob.size} bytes and is left alone")
+        return b"\n".join(b.data for b in blobs if b is not None and b.kind == "blob" and b.data is not None)
+
+    def noted(self, commit: Oid, tree: Oid | None) -> list[Oid]:
+        """Return the ids of the checkpoints that a commit's note names, newest first."""
+        return [oid for oid, _ in parse_note(self.note(commit, tree)).entries]
+
+
+def _chain_of(start: Stored) -> str | None:
+    """Return the track of the chain that a checkpoint stands in; None for a state before a restore, which stands in none's."""
+    return start.checkpoint.track if start.checkpoint.kind != "safety" else None
+
+
+def _merged(broken: list[Problem]) -> list[Problem]:
+    """Merge broken records in a row into one problem."""
+    if len(broken) < 2:
+        return broken
+    count = f"{len(broken) - 1} more" if len(broken) < _MAX_BROKEN else "all"
+    return [Problem(where=broken[0].where, reason=f"{broken[0].reason} (and {count} below it)")]
+
+
+def append_to(
+    repo: Repo,
+    refs: tuple[str, ...],
+    once: Callable[[Guard], T],
+    *,
+    seconds: float,
+    lock: Callable[[], Guard] = nullcontext,
+    ahead: int = 0,
+    pauses: tuple[float, float] = (0.005, 0.5),
+    stale: float = STALE_SECONDS,
+    lost: tuple[str, ...] = (),
+) -> T:
+    """Append to the chain at ``refs``; what ``once`` gives. That is one attempt: it looks at the tip, builds the next commit
+    upon it and moves the ref by compare-and-swap. While another writer is in the way it is made again, for some seconds.
+
+    ``lock`` is held for each attempt; without one the caller holds its own all along. The first attempts that are ``ahead``
+    build without it, and enter the guard that ``once`` is given to move the ref. ``pauses``: seconds between attempts, the
+    first and the longest; ``stale``: seconds after which a lock file beside the refs is removed, by the second attempt or a
+    later one. Raises RefConflictError, with ``lost`` before what it says and then as hints; and as ``once`` and ``lock``.
+    """
+    deadline, pause, number = time.monotonic() + seconds, pauses[0], 0
+    while True:
+        guard = _guard(repo, refs if number else (), lock, stale)
+        try:
+            if number < ahead:
+                return once(guard)
+            with guard:
+                return once(nullcontext())
+        except RefConflictError as error:
+            if number >= ahead and time.monotonic() >= deadline:
+                if not lost:
+                    raise
+                raise RefConflictError(f"{lost[0]}: {error.message}", *lost[1:]) from None
+        time.sleep(pause)
+        pause, number = min(pause * 2, pauses[1]), number + 1
+
+
+@contextmanager
+def _guard(repo: Repo, refs: tuple[str, ...], lock: Callable[[], Guard], stale: float) -> Iterator[None]:
+    """Hold the lock of an attempt, under which alone a stale lock file may go."""
+    with lock():
+        clear_stale_locks(repo.layout.common_dir, refs, stale)
+        yield
+
+
+def landed(move: Callable[[], None], tip: Callable[[], Oid | None], commit: Oid) -> bool:
+    """Move the ref of a chain to a commit; whether all went well. After an error a look at the ``tip`` tells whether the commit
+    is recorded all the same: then it is False. Raises as ``move`` where it is not."""
+    try:
+        move()
+    except (RefConflictError, GitError):
+        if tip() != commit:
+            raise
+        return False
+    return True
+
+
+@value
+class Steps:
+    """The steps that can be undone and redone in a work tree, the next one last."""
+
+    undo: tuple[Stored, ...]
+    redo: tuple[Stored, ...]
+
+
+AFTER = b"after"  # in that tree: the work tree's tree afterwards
+AFTER_ATTRIBUTES = b"after-attributes"  # in that tree: the attributes files by which files were checked out
+INDEX_AFTER = b"index-after"  # in that tree: the index that the paths of a revert come from
+INDEX_FLAGS = b"index-after-flags"  # and their bits, as a list
+ROOMS = (b"raw", b"held", b"held-index", AFTER, b"after-raw", b"after-held", AFTER_ATTRIBUTES, INDEX_AFTER)
+"""In that tree: folders of paths of the work tree."""
+LEFT = b"left"  # the paths that a step left alone
+
+
+def steps(store: Chains, ref: str) -> Steps:
+    """Replay the chain at ``ref``: a restore can be undone and ends what could be redone; an undo can be redone."""
+    try:
+        entries = store.chain(ref, None).items
+    except NotFoundError:
+        return Steps(undo=(), redo=())
+    return replay(store, entries)
+
+
+def replay(store: Chains, entries: Sequence[Stored]) -> Steps:
+    """Replay the checkpoints of such a chain, newest first. What was done in another repository is no step of ours."""
+    undo: list[Stored] = []
+    redo: list[Stored] = []
+    for entry in reversed(entries):
+        done = entry.checkpoint.restore
+        if done is None or entry.foreign:
+            continue
+        if done.op not in STEPPING:
+            undo.append(entry)
+            redo.clear()
+            continue
+        source, other = (undo, redo) if done.op == "undo" else (redo, undo)
+        if not paths_beside(store, entry, LEFT):  # what was left alone can be asked for again
+            at = next((n for n, one in enumerate(source) if done.target in (one.id, *earlier_ids(one.raw))), len(source))
+            del source[at:]  # and what lies above it, which cannot be carried out any more
+        other.append(entry)
+    return Steps(undo=tuple(undo), redo=tuple(redo))
+
+
+def beside(store: Chains, stored: Stored) -> Oid | None:
+    """Return the tree of the second parent of a checkpoint's index commit; None without one.
+
+    It holds ``1/ 2/ 3/ flags modes`` and of ROOMS ``raw/ held/ held-index/``, and of a safety checkpoint the others and lists
+    of paths.
+    """
+    files = stored.checkpoint.files
+    commit = store.commit(stored.base) if files else None
+    if files is None or commit is None or commit.message != INDEX or commit.tree != files.index.tree:
+        return None
+    second = store.commit(commit.parents[-1]) if commit.parents else None
+    return second.tree if second is not None and second.message == STAGES else None
+
+
+def in_beside(store: Chains, stored: Stored, name: bytes) -> Oid:
+    """Return the id of a folder of that tree. Raises RecordError when there is none."""
+    tree = beside(store, stored)
+    entry = lookup(store.objects, tree, name) if tree else None
+    if entry is None or not entry.is_tree:
+        raise RecordError(f"safety checkpoint '{stored.id}' does not say what its restore did")
+    return entry.oid
+
+
+def paths_beside(store: Chains, stored: Stored, name: bytes) -> list[str] | None:
+    """Return the paths that a blob of that tree lists, each ended by NUL; None where there is no such blob."""
+    tree = beside(store, stored)
+    entry = lookup(store.objects, tree, name) if tree else None
+    found = store.objects.read(entry.oid, 256 << 20) if entry is not None else None
+    if found is None or found.kind != "blob" or found.data is None:
+        return None
+    return [os.fsdecode(path) for path in found.data.split(b"\0")[:-1]]
+
+
+def take_back(store: Chains, ref: str, commit: Oid, previous: Oid | None) -> None:
+    """Remove the newest entry of a chain, since its restore has changed nothing. Raises RefConflictError."""
+    store.objects.update([RefChange(name=ref, new=previous, old=commit)])

@@ -1,0 +1,573 @@
+"""Join: merge chains of checkpoints and notes of commits, the same everywhere: the union by id in order of time."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from functools import cached_property
+from itertools import pairwise
+from typing import cast
+
+from gitbaton.base.codec import Note, decode, earlier_ids, entry, in_quotes, parse_note, payload, short, timestamp, track_in
+from gitbaton.base.codec.notes import MAX_ENTRIES
+from gitbaton.base.errors import GitError, RecordError
+from gitbaton.base.model import Checkpoint, Oid, Stored
+from gitbaton.base.values import replace, value
+from gitbaton.checkpoints.store.chain import INDEX, MAX_COMMIT, root_objects
+from gitbaton.checkpoints.store.meta import NOTHING, Meta
+from gitbaton.checkpoints.store.read import Store
+from gitbaton.checkpoints.store.refs import NOTES, chain_ref
+from gitbaton.git.objects import (
+    MAX_READ,
+    Algorithm,
+    NewObject,
+    Object,
+    Objects,
+    RawCommit,
+    RefChange,
+    commit_data,
+    edit_notes,
+    exchange_notes,
+    new_object,
+    object_id,
+    parse_commit,
+    parse_tree,
+    walk_notes,
+)
+from gitbaton.git.publish import publish
+
+_HEAD = re.compile(rb'\n  "head": "([0-9a-f]+)",\n')
+_MANUAL = b'\n  "kind": "manual",\n'
+_CREATED = re.compile(rb'\n  "created": "([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}Z)",\n')
+Settle = Callable[[Oid, Note], Note]
+Mark = tuple[bytes, Oid]  # a checkpoint's place in the order: its time as it is stored, and its id
+_LARGEST = 256 << 20  # bytes of a note, also of one that somebody else wrote
+_CHUNK = 256
+
+
+@value
+class Link:
+    """One checkpoint without its place: its bytes as they are stored, so that its id survives.
+
+    ``base`` is the commit it stands on, whatever its place did to the second parent; ``commit`` is where it stands now,
+    or None.
+    """
+
+    id: Oid
+    created: datetime
+    message: bytes
+    tree: Oid
+    base: Oid | None
+    author: bytes
+    commit: Oid | None = None
+
+    @property
+    def carries(self) -> Oid | None:
+        """The id of the manual checkpoint with the words that it takes along. Raises RecordError for bytes that are none."""
+        raw = payload(self.message)
+        carried = decode(raw).carried if b'"carried"' in raw else None
+        return carried.id if carried is not None else None
+
+    @property
+    def earlier(self) -> tuple[Oid, ...]:
+        """The ids that it had before its track was renamed or brought back, the newest first. Raises as ``carries``."""
+        return earlier_ids(payload(self.message))
+
+
+@value
+class JoinPlan:
+    """A plan to put links into a track.
+
+    ``fresh``: the links that are new, ``added`` their number; ``removed``: ids that are no longer in the chain; ``objects`` to
+    write; ``change``: the move of the chain's ref, None when it stays, its end when no checkpoint is left. ``links``: the chain
+    as it will be above its first ``kept`` checkpoints, which nothing can have changed, oldest first. ``altered``: the ids that
+    come to stand on another commit than here, as the other side has them: no id says what lies beside the index.
+    """
+
+    fresh: tuple[Link, ...] = ()
+    removed: tuple[Oid, ...] = ()
+    objects: tuple[NewObject, ...] = ()
+    change: RefChange | None = None
+    links: tuple[Link, ...] = ()
+    kept: int = 0
+    altered: tuple[Oid, ...] = ()
+
+    @property
+    def added(self) -> int:
+        """The number of ids that are new."""
+        return len(self.fresh)
+
+
+def links(store: Store, track: str, start: Oid | None = None) -> list[Link]:
+    """Return a chain's checkpoints, oldest first: the track's own, or that of the commit ``start`` read as this track.
+
+    Raises RecordError for a chain that is broken anywhere: what cannot be read would be lost by writing it again.
+    """
+    if start is None:
+        tip = store.objects.info(chain_ref(track))
+        start = tip.oid if tip is not None else None
+    return linked(store, track, _commits(store, track, start))
+
+
+def news(store: Store, track: str, start: Oid) -> list[Link]:
+    """Return the checkpoints of the chain at ``start`` above the last commit that it has in common with the track's own chain.
+
+    As ``links``, and as good for a join; what both chains hold is not looked at. Raises RecordError.
+    """
+    tip = store.objects.info(chain_ref(track))
+    own = set(_commits(store, track, tip.oid)) if tip is not None else set()
+    oids = store.objects.first_parents(start)
+    common = next((place for place, oid in enumerate(oids) if oid in own), None)
+    if common is None:
+        return links(store, track, start)
+    return linked(store, track, oids[:common][::-1])
+
+
+def _commits(store: Store, track: str, start: Oid | None) -> list[Oid]:
+    """Return the commits of a chain, oldest first, without its root."""
+    if start is None:
+        return []
+    oids = store.objects.first_parents(start)
+    if oids[-1] != store.root:
+        list(_records(store, track, oids[-1:]))
+        raise RecordError(f"track {in_quotes(track)} has a broken record: its chain does not begin at the root")
+    return oids[-2::-1]
+
+
+def linked(store: Store, track: str, oids: Sequence[Oid]) -> list[Link]:
+    """Return chain commits, the oldest first, without their places. Raises RecordError for one that is broken."""
+    found = list(_records(store, track, oids))
+    bases = _bases(store, found)
+    return [
+        Link(
+            id=stored.id,
+            created=stored.checkpoint.created,
+            message=raw.message,
+            tree=raw.tree,
+            base=bases.get(stored.commit, stored.base),
+            author=raw.author,
+            commit=stored.commit,
+        )
+        for stored, raw in found
+    ]
+
+
+def _records(store: Store, track: str, oids: Sequence[Oid]) -> Iterator[tuple[Stored, RawCommit]]:
+    for oid, found in zip(oids, store.objects.read_many(oids, MAX_COMMIT), strict=True):
+        try:
+            stored = store.stored(found, track, oid)
+        except RecordError as error:
+            raise RecordError(f"track {in_quotes(track)} has a broken record: {error.message}") from None
+        yield stored, parse_commit(found.data if found is not None and found.data is not None else b"")
+
+
+def _bases(store: Store, found: Sequence[tuple[Stored, RawCommit]]) -> dict[Oid, Oid]:
+    """Return the heads of chain commits with a second parent that only stands in for HEAD, since HEAD was the first one.
+
+    Elsewhere in a chain they need no stand-in; kept, it would make the commits depend on the way the chain grew.
+    """
+    asked = [(stored, raw, stored.base, stored.checkpoint.head) for stored, raw in found if _may_stand_in(stored)]
+    wanted = [oid for _, _, base, head in asked for oid in (base, head) if oid is not None]
+    read = iter(store.objects.read_many(wanted))
+    result = {}
+    for stored, raw, _, head in asked:
+        base, then = (parse_commit(o.data) if o and o.kind == "commit" and o.data else None for o in (next(read), next(read)))
+        if base is None or then is None or head is None:
+            continue
+        if base == RawCommit(tree=then.tree, parents=(head,), author=raw.author, message=INDEX):
+            result[stored.commit] = head
+    return result
+
+
+def _may_stand_in(stored: Stored) -> bool:
+    files, head = stored.checkpoint.files, stored.checkpoint.head
+    flagged = files is not None and (files.index.flags or files.index.flags_more or files.index.unmerged)
+    return head is not None and stored.base is not None and stored.base != head and not flagged
+
+
+def joined(
+    store: Store, track: str, more: Iterable[Link] = (), *, meta: Meta = NOTHING, keep: Collection[Oid] | None = None
+) -> JoinPlan:
+    """Plan to put links into a track that may not exist yet, less what ``meta`` drops and, with ``keep``, less all but these
+    ids; reads only. Called with the lock held.
+
+    The common beginning keeps its commits; what comes after the first difference is written again with its own bytes.
+    Whatever the order and the way in which the same checkpoints come together, the same chain comes out. Raises RecordError
+    when a chain is broken, or a link's tree or base is not there.
+    """
+
+    def dropped(oid: Oid) -> bool:
+        return meta.dropped(oid) or (keep is not None and oid not in keep)
+
+    coming = [link for link in more if not dropped(link.id)]
+    tip = store.objects.info(chain_ref(track))
+    if not coming and (tip is None or not (meta.drops or keep is not None)):
+        return JoinPlan()
+    own = _commits(store, track, tip.oid if tip is not None else None)
+    kept = _untouched(store, own, coming, dropped)
+    have = linked(store, track, own[kept:])
+    union = [link for link in merged(have, coming) if not dropped(link.id)]
+    below, tree = _below(store, own, kept)
+    objects, placed = on_top(store.objects.algorithm, below, tree, union)
+    _require(store, placed, objects)
+    last = placed[-1].commit if placed else below if kept else None
+    old = tip.oid if tip is not None else None
+    if last == old:
+        return JoinPlan(links=tuple(placed), kept=kept)
+    before, after = {link.id: link.base for link in have}, {link.id for link in placed}
+    return JoinPlan(
+        fresh=tuple(link for link in placed if link.id not in before),
+        removed=tuple(link.id for link in have if link.id not in after),
+        objects=tuple(objects),
+        change=RefChange(name=chain_ref(track), new=last, old=old),
+        links=tuple(placed),
+        kept=kept,
+        altered=tuple(link.id for link in union if link.id in before and link.base != before[link.id]),
+    )
+
+
+def _untouched(store: Store, own: Sequence[Oid], coming: Iterable[Link], dropped: Callable[[Oid], bool]) -> int:
+    """Count the first checkpoints of a chain that stay as they are, whatever comes: none of them is dropped, and each is before
+    all that comes. Where the chain is not in order, or that cannot be seen, 0."""
+    found = list(marks(store, own))
+    if any(mark is None for mark in found):
+        return 0
+    order = [mark for mark in found if mark is not None]
+    if any(first >= second for first, second in pairwise(order)):
+        return 0
+    first = min(((timestamp(link.created).encode(), link.id) for link in coming), default=None)
+    place = len(order) if first is None else bisect_left(order, first)
+    return next((n for n, (_, oid) in enumerate(order[:place]) if dropped(oid)), place)
+
+
+def marks(store: Store, oids: Sequence[Oid]) -> Iterator[Mark | None]:
+    """Yield the places of chain commits in the order of time, taken from their bytes; None for one that does not show its own.
+
+    Their JSON is not taken apart, so this says nothing of whether they can be used.
+    """
+    for raw in _payloads(store, oids):
+        yield _mark(store, raw)
+
+
+def _payloads(store: Store, oids: Sequence[Oid]) -> Iterator[bytes]:
+    """Yield the JSON of chain commits; empty where one has none."""
+    for found in store.objects.read_many(oids, MAX_COMMIT):
+        try:
+            yield payload(found.data.partition(b"\n\n")[2]) if found is not None and found.data is not None else b""
+        except RecordError:
+            yield b""
+
+
+def _mark(store: Store, raw: bytes) -> Mark | None:
+    times = _CREATED.findall(raw)
+    return (times[0], object_id(store.objects.algorithm, "blob", raw)) if len(times) == 1 else None
+
+
+def _below(store: Store, own: Sequence[Oid], kept: int) -> tuple[Oid, Oid]:
+    """Return the commit on which the rest of a chain is put, and its tree."""
+    if kept == 0:
+        empty, root = root_objects(store.objects.algorithm)
+        return root.oid, empty.oid
+    tree = store.tree_of(own[kept - 1])
+    if tree is None:
+        raise RecordError(f"commit {own[kept - 1]} cannot be read")
+    return own[kept - 1], tree
+
+
+def merged(have: Iterable[Link], more: Iterable[Link]) -> list[Link]:
+    """Return the union by id in the order of time. Pure.
+
+    Of two commits with one id every clone takes the same: the one with the smaller raw bytes without the parent lines, then
+    the one with the smaller base id; one without a base comes last, because a base keeps a user's commit.
+    """
+    chosen: dict[Oid, Link] = {}
+    for link in (*have, *more):
+        other = chosen.get(link.id)
+        if other is None or _rank(link) < _rank(other):
+            chosen[link.id] = link
+    return sorted(chosen.values(), key=lambda link: (link.created, link.id))
+
+
+def _rank(link: Link) -> tuple[bytes, bool, Oid]:
+    raw = commit_data(tree=link.tree, parents=(), author=link.author, message=link.message)
+    return raw, link.base is None, link.base or ""
+
+
+def on_top(algorithm: Algorithm, parent: Oid, tree: Oid, union: Iterable[Link]) -> tuple[list[NewObject], list[Link]]:
+    """Put the links on top of the commit ``parent`` with its ``tree``; return the objects to write, and each link where it will
+    stand. Pure.
+
+    A link that stands there already, byte for byte as it would be written, keeps its commit.
+    """
+    objects = root_objects(algorithm)
+    result = []
+    for link in union:
+        parents, made = (parent,) if link.base is None else (parent, link.base), []
+        if link.base == parent:  # the parents of a commit are never equal: a commit of the index stands in
+            data = commit_data(tree=tree, parents=(parent,), author=link.author, message=INDEX)
+            made.append(new_object(algorithm, "commit", data))
+            parents = (parent, made[-1].oid)
+        data = commit_data(tree=link.tree, parents=parents, author=link.author, message=link.message)
+        made.append(new_object(algorithm, "commit", data))
+        tree, parent = link.tree, made[-1].oid
+        if parent != link.commit:
+            objects += made
+        result.append(replace(link, commit=parent))
+    return objects, result
+
+
+def _require(store: Store, placed: Sequence[Link], objects: Sequence[NewObject]) -> None:
+    """Raise RecordError for a commit to be written without its tree or base: git could neither check, pack nor push it."""
+    kinds: dict[Oid, str] = {item.oid: item.kind for item in objects}
+    written = [link for link in placed if link.commit in kinds]
+    needs = [(link, oid, kind) for link in written for oid, kind in ((link.tree, "tree"), (link.base, "commit")) if oid]
+    wanted = sorted({oid for _, oid, _ in needs} - kinds.keys())
+    for oid, found in zip(wanted, store.objects.read_many(wanted, 0), strict=True):
+        if found is not None:
+            kinds[oid] = found.kind
+    for link, oid, kind in needs:
+        if kinds.get(oid) != kind:
+            raise RecordError(f"{kind} {oid}, which checkpoint {link.id} stands on, is not in this repository")
+
+
+@value
+class ChainPlace:
+    """A place of a checkpoint: its time as it is stored, its track, and its commit in that track's chain. ``noted``: the
+    commit with an entry of it in its note, None where there is none."""
+
+    created: bytes
+    track: str
+    commit: Oid
+    noted: Oid | None = None
+
+
+class Places:
+    """The checkpoints of the chains here, as of their last listing: each is read from its newest on, as far as it must be."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self._known: dict[str, dict[Oid, ChainPlace]] = {}
+        self._rest: dict[str, Iterator[dict[Oid, ChainPlace]]] = {}
+
+    def find(self, oid: Oid, *tracks: str) -> ChainPlace | None:
+        """Return the place of a checkpoint in the first of some tracks that has it; None where none that can be read does."""
+        for track in tracks:
+            known = self._known.setdefault(track, {})
+            for more in () if oid in known else self._rest.setdefault(track, self._walk(track)):
+                known |= more
+                if oid in known:
+                    break
+            if oid in known:
+                return known[oid]
+        return None
+
+    def anywhere(self, oid: Oid, text: bytes) -> ChainPlace | None:
+        """Return the place of a checkpoint; the track that its entry names is looked at first."""
+        return self.find(oid, track_in(text)) or self.find(oid, *sorted(self._chains))
+
+    @cached_property
+    def _chains(self) -> Mapping[str, Oid]:
+        """Tips of the chains, listed once."""
+        return self.store.chains()[0]
+
+    def noted(self, target: Oid, tracks: Collection[str] | None = None) -> Iterator[tuple[Oid, ChainPlace]]:
+        """Yield the checkpoints of all chains, or of some, that have an entry in the note of a commit."""
+        for track in self._chains if tracks is None else tracks:
+            self.find("", track)  # no checkpoint's: all are read
+            yield from ((oid, place) for oid, place in self._known[track].items() if place.noted == target)
+
+    def settled(self, target: Oid, note: Note, gone: Callable[[Oid], bool]) -> Note:
+        """Complete a note that says that it had older entries once from the chains: so it says so only where there are more
+        than it holds, and is the same in each clone whatever it held before."""
+        there = {oid: place for oid, place in self.noted(target) if not gone(oid)}
+        entries, times = dict(note.entries), {oid: place.created for oid, place in there.items()}
+        for oid, text in note.entries:
+            place = None if oid in times else self.anywhere(oid, text)
+            times |= {oid: place.created} if place is not None else {}
+        order = sorted({*entries, *there}, key=lambda oid: (times.get(oid, b""), oid), reverse=True)[: MAX_ENTRIES + 1]
+        texts = {oid: entries.get(oid) or entry(oid, self.checkpoint(there[oid])) for oid in order}
+        return replace(note, entries=tuple(texts.items()), older=False)
+
+    def checkpoint(self, place: ChainPlace) -> Checkpoint:
+        """Return the checkpoint there. Raises RecordError."""
+        return self.store.stored(self.store.objects.read(place.commit), place.track, place.commit).checkpoint
+
+    def full(self, oid: Oid, text: bytes) -> bytes:
+        """Return the entry of a checkpoint as its chain has it; the given text where none does."""
+        place = self.anywhere(oid, text)
+        try:
+            return entry(oid, self.checkpoint(place)) if place is not None else text
+        except RecordError:
+            return text
+
+    def _walk(self, track: str) -> Iterator[dict[Oid, ChainPlace]]:
+        tip = self._chains.get(track)
+        try:
+            oids = self.store.objects.first_parents(tip) if tip is not None else []
+        except GitError:  # a broken one knows none
+            return
+        for start in range(0, len(oids), _CHUNK):
+            part = oids[start : start + _CHUNK]
+            found = dict[Oid, ChainPlace]()
+            for at, raw in zip(part, _payloads(self.store, part), strict=True):
+                mark, head = _mark(self.store, raw), _HEAD.search(raw) if _MANUAL in raw else None
+                if mark is not None:
+                    noted = head.group(1).decode() if head is not None else None
+                    found[mark[1]] = ChainPlace(created=mark[0], track=track, commit=at, noted=noted)
+            yield found
+
+
+def plan_notes(
+    store: Store,
+    notes: Mapping[Oid, bytes],
+    author: bytes,
+    message: bytes,
+    removed: Collection[Oid] = (),
+    onto: tuple[Oid | None, Oid | None] | None = None,
+    full: Callable[[Oid, bytes], bytes] | None = None,
+    settle: Settle | None = None,
+) -> tuple[list[NewObject], RefChange | None]:
+    """Return the objects to write so that each text is the note of its commit, and the move of the notes ref, None when it
+    stays.
+
+    The entries of the checkpoints ``removed`` go from all notes, wherever git has copied them, and then the new commit has no
+    parent, so that it does not lead to the old text. Reads only. ``author`` has a date; ``onto``: a commit of notes and its
+    tree instead of ours; ``full``: see Note.render; ``settle``: what becomes of a note that says it had older entries, with the
+    commit that it is for. Raises RecordError when something else stands at the ref.
+    """
+    old, tree = store.notes_tree() if onto is None else onto
+    pending = _Pending(store.objects)
+    blobs = _without(store.objects, tree, removed, full, settle) if tree and removed else {}
+    if tree and blobs:
+        texts = {blob: text and new_object(pending.algorithm, "blob", text) for blob, text in blobs.items()}
+        made = exchange_notes(store.objects, tree, {blob: new.oid if new else None for blob, new in texts.items()})
+        pending.add(made)
+        tree = made[-1].oid
+    elif not notes:
+        return [], None
+    new = [made for made in texts.values() if made] if blobs else []
+    for target, text in notes.items():
+        new.append(new_object(pending.algorithm, "blob", text))
+        made = edit_notes(cast(Objects, pending), tree, target, new[-1].oid)
+        pending.add(made)
+        tree = made[-1].oid
+    root = tree or new_object(pending.algorithm, "tree", b"").oid
+    parents = (old,) if old and not blobs else ()
+    data = commit_data(tree=root, parents=parents, author=author, message=message)
+    commit = new_object(pending.algorithm, "commit", data)
+    return [*new, *pending.below(root), commit], RefChange(name=NOTES, new=commit.oid, old=old)
+
+
+def _without(
+    objects: Objects,
+    tree: Oid,
+    removed: Collection[Oid],
+    full: Callable[[Oid, bytes], bytes] | None,
+    settle: Settle | None,
+) -> dict[Oid, bytes]:
+    """Return the blobs of a notes tree that have entries of checkpoints, or had some, and their text without these. Raises
+    RecordError for one that cannot be read."""
+    named: dict[Oid, Oid] = {}
+    for target, blob in walk_notes(objects, tree):
+        named.setdefault(blob, target)
+    gone = frozenset(removed)
+    changed: dict[Oid, bytes] = {}
+    for (blob, target), found in zip(named.items(), objects.read_many(list(named), _LARGEST), strict=True):
+        if found is None or found.data is None:
+            raise RecordError(f"the note of {target} cannot be read, so that nothing can be removed from it")
+        note = parse_note(found.data)
+        kept = replace(note, entries=tuple(item for item in note.entries if item[0] not in gone))
+        if note.older and settle is not None:
+            kept = settle(target, kept)
+        if kept != note:
+            text = kept.render(full) if kept.entries or kept.preamble or kept.older else b""
+            changed |= {blob: text} if text != found.data else {}
+    return changed
+
+
+def merged_note(
+    raws: Iterable[bytes],
+    new: Mapping[Oid, bytes],
+    times: Mapping[Oid, bytes],
+    dropped: Callable[[Oid], bool],
+    full: Callable[[Oid, bytes], bytes] | None = None,
+    settle: Callable[[Note], Note] | None = None,
+) -> bytes:
+    """Merge several notes of one commit and new entries into one: every clone that joins the same ones writes the same.
+
+    ``times``: when checkpoints were created, as text that sorts; entries stand newest first, and one of unknown time
+    after them. Entries of ``dropped`` checkpoints are left out; text that is not ours is kept; ``full``: see Note.render;
+    ``settle``: what becomes of a note that says that it had older entries, and has no more than it can hold.
+    """
+    notes = [parse_note(raw) for raw in raws]
+    entries: dict[Oid, bytes] = dict(new)
+    for note in notes:
+        for oid, text in note.entries:
+            said = (text, entries.get(oid, text))
+            entries[oid] = min(said, key=lambda text: (text == short(text), text)) if oid not in new else new[oid]
+    order = sorted((oid for oid in entries if not dropped(oid)), key=lambda oid: (times.get(oid, b""), oid), reverse=True)
+    preamble = b""
+    for note in notes:
+        preamble = _all_text(preamble, note.preamble)
+    older = any(note.older for note in notes)
+    made = Note(preamble=preamble, entries=tuple((oid, entries[oid]) for oid in order), older=older)
+    if older and settle is not None and len(order) <= MAX_ENTRIES:
+        made = settle(made)
+    return made.render(full)
+
+
+def _all_text(one: bytes, other: bytes) -> bytes:
+    """Merge two texts that are not ours into one that has the paragraphs of both, in an order that is the same in all clones:
+    whichever is first, and whatever was put together before. Only a text that nothing differs from keeps its own."""
+    first, second = ({p.strip(b"\n") for p in text.split(b"\n\n")} - {b""} for text in (one, other))
+    if not first or not second:
+        return one if first else other
+    if first == second:
+        return min(one, other)
+    return b"".join(sorted(paragraph + b"\n\n" for paragraph in first | second)).removesuffix(b"\n")
+
+
+class _Pending:
+    """Objects to read from, with trees on top that are not written yet."""
+
+    def __init__(self, objects: Objects) -> None:
+        self.objects, self.algorithm = objects, objects.algorithm
+        self.made: dict[Oid, NewObject] = {}
+        self.seen: dict[Oid, Object | None] = {}
+
+    def add(self, items: Iterable[NewObject]) -> None:
+        """Make trees known."""
+        self.made |= {item.oid: item for item in items}
+
+    def read(self, spec: str, limit: int = MAX_READ) -> Object | None:
+        """See Objects; what exists is read once."""
+        item = self.made.get(spec)
+        if item is not None:
+            return Object(oid=item.oid, kind=item.kind, size=len(item.data), data=item.data)
+        if spec not in self.seen:
+            self.seen[spec] = self.objects.read(spec, limit)
+        return self.seen[spec]
+
+    def below(self, root: Oid) -> list[NewObject]:
+        """Return the new trees that a root reaches, what they point at first."""
+        item = self.made.pop(root, None)
+        if item is None:
+            return []
+        deeper = [made for entry in parse_tree(item.data, self.algorithm) if entry.is_tree for made in self.below(entry.oid)]
+        return [*deeper, item]
+
+
+def put_notes(store: Store, notes: Mapping[Oid, bytes], seconds: int) -> None:
+    """Make each text the note of its commit, in one commit of the notes ref. Called with the lock held.
+
+    ``seconds`` since 1970 date that commit. Raises RecordError when something else stands at the ref, RefConflictError when
+    another process moved it meanwhile.
+    """
+    if not notes:
+        return
+    author = b"gitbaton <gitbaton@localhost> %d +0000" % seconds
+    objects, change = plan_notes(store, notes, author, b"notes carried along\n")
+    if change:
+        publish(store.repo, [change], new=objects)

@@ -1,0 +1,565 @@
+"""Tracks: checkpoints here and, of those only fetched, at remotes; the default track of a work tree; broken refs of ours."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime, timedelta
+from heapq import heappush, heappushpop
+from types import MappingProxyType
+
+from gitbaton.base.codec import check_new_track, check_track, decode_track, encode_track, in_quotes, looks, plain, timestamp
+from gitbaton.base.errors import MENDS, BatonError, GitError, NotFoundError, RecordError, UsageError
+from gitbaton.base.model import Oid, Stored
+from gitbaton.base.values import replace, value
+from gitbaton.checkpoints.store import meta
+from gitbaton.checkpoints.store.chain import MAX_COMMIT, Chains, History, Problem, newest_first
+from gitbaton.checkpoints.store.provenance import of_track
+from gitbaton.checkpoints.store.refs import (
+    CHAINS,
+    CURRENT,
+    META,
+    NOTES,
+    REMOTES,
+    RUNS,
+    SAFETY,
+    THREADS,
+    TIPS,
+    TRANSCRIPTS,
+    chain_ref,
+    fetched_ref,
+    remote_of,
+    remote_ref,
+    tip_ref,
+    track_of,
+)
+from gitbaton.checkpoints.store.state import SHOWN, dated, read_newest, settle
+from gitbaton.git import objectlists, questions
+from gitbaton.git.reffiles import below
+from gitbaton.git.repo import Repo
+
+SLACK = timedelta(minutes=10)  # what is further in the future is listed and not joined
+_MOST = 1000  # newer checkpoints that are counted
+
+
+class Store(Chains):
+    """The tracks of one repository."""
+
+    def __init__(self, repo: Repo) -> None:
+        super().__init__(repo)
+        self.unread: dict[str, str] = {}  # the tracks of which ``readable`` could not show the newest, each with what to say
+
+    def settle(self) -> list[str]:
+        """Finish a change of several refs that a killed process had begun, and begin the record of what is ours where an
+        earlier version kept none; what is in the way is said. Called with the lock held. It costs a look at two names."""
+        with suppress(OSError):  # whoever adds to it says so
+            self.ours.begin()
+        return settle(self)
+
+    def all_tips(self) -> History:
+        """Return the newest checkpoint of every track, those that exist only as fetched included."""
+        own = self.tips()
+        if not self.strange():
+            return own
+        found = _tips(self, self.strange())
+        return History(items=newest_first([*own.items, *found.items]), problems=(*own.problems, *found.problems))
+
+    def tip(self, track: str) -> Stored | None:
+        """Return the newest checkpoint of a track, a foreign one where the track exists only as fetched; None when there is no
+        such track. Raises RecordError when it is broken."""
+        stored = self.own_tip(track)
+        chains = self.fetched().get(track) if stored is None and self.at_remotes(track) else None
+        if not chains:
+            return stored
+        found = _tips(self, {track: chains})
+        if not found.items and found.problems:
+            raise RecordError(f"{in_quotes(found.problems[0].where)}: {found.problems[0].reason}")
+        return found.items[0] if found.items else None
+
+    def readable(self, track: str) -> Stored | None:
+        """Return the newest checkpoint of a track that can be read, for a verb that only looks; where that is not its newest,
+        ``unread`` says so. Raises RecordError when there is none."""
+        try:
+            return self.tip(track)
+        except RecordError as error:
+            found = newest_anywhere(self, track)
+            if found is None:
+                raise RecordError(error.message, MENDS) from None
+            said = "the newest checkpoint that can be read is shown"
+            self.unread[track] = f"{error.message}; {said}, and '{MENDS}' goes on from what is left"
+            return found
+
+    def has(self, track: str) -> bool:
+        """Whether a track exists, here or as fetched, also one of which the newest checkpoint cannot be read."""
+        return self._pointed(chain_ref(track)) is not None or bool(self.at_remotes(track))
+
+    def is_foreign(self, track: str) -> bool:
+        """Whether a track is here, or at remotes as far as they were fetched, and nothing of it was made here."""
+        return not self.ours.knows(of_track(track)) and self.has(track)
+
+    def made_here(self) -> list[str]:
+        """Return the tracks of this repository of which anything was made here."""
+        chains, known = self.chains()[0], self.ours.names("tracks")
+        return [track for track in chains if encode_track(track) in known]
+
+    def meant(self) -> list[str]:
+        """Return the tracks that can be meant where none is named: those of here, if there are any, else those that came from
+        elsewhere."""
+        return self.made_here() or list(self.chains()[0]) or list(self.strange())
+
+    def before(self, track: str) -> Stored | None:
+        """Return the newest checkpoint of a track, as ``tip``, for a snapshot, which can do without: where only a remote's copy
+        is broken, None."""
+        try:
+            return self.tip(track)
+        except RecordError:
+            return self.own_tip(track)
+
+    def history(self, track: str, limit: int | None = None) -> History:
+        """Return a track's checkpoints, newest first; a broken one is named and left out. Raises NotFoundError."""
+        try:
+            return self.chain(chain_ref(track), track, limit)
+        except NotFoundError:
+            if track not in self.fetched():
+                raise
+        return self._fetched_history(track, limit)
+
+    def _fetched_history(self, track: str, limit: int | None) -> History:
+        """Return the checkpoints of a track that exists only as fetched, newest first, from all its remotes; all of them are
+        foreign.
+
+        What was dropped anywhere is left out. As of the last listing of the chains.
+        """
+        problems: list[Problem] = []
+        remotes = [remote for remote, _ in self.strange()[track]]
+        return _history(self, track, remotes, _dropping(self, remotes, problems), problems, limit)
+
+    def everything(self, tracks: Iterable[str], limit: int | None = None) -> History:
+        """Return all checkpoints of several tracks, or the newest of each, newest first."""
+        items: list[Stored] = []
+        problems: list[Problem] = []
+        for track in tracks:
+            try:
+                found = self._fetched_history(track, limit) if self._is_strange(track) else self.history(track, limit)
+            except (RecordError, NotFoundError, GitError) as error:
+                problems.append(Problem(where=chain_ref(track), reason=error.message))
+                continue
+            items += found.items
+            problems += found.problems
+        return History(items=newest_first(items), problems=tuple(problems))
+
+    def whole(self, limit: int | None = None) -> History:
+        """Return all checkpoints of all tracks, newest first, also those that exist only as fetched."""
+        if limit is not None:
+            return _latest(self, limit)
+        chains, broken = self.chains()
+        own = self.everything([*chains, *self.strange()])
+        own = replace(own, problems=(*broken, *own.problems))
+        if not self.elsewhere():
+            return own
+        more = apart(self, chains, {s.id for s in own.items})
+        items = newest_first([*own.items, *more.items])
+        return History(items=items, problems=(*own.problems, *more.problems), origins=more.origins)
+
+
+@value
+class Newer:
+    """A remote that has newer checkpoints of a track than this repository: how many, at most 1,000."""
+
+    remote: str
+    track: str
+    count: int
+
+    @property
+    def sentence(self) -> str:
+        """The warning about it."""
+        many = f"{self.count} newer checkpoint{'' if self.count == 1 else 's'}"
+        remote = plain(self.remote)
+        return f"{remote} has {many} of track {in_quotes(self.track)}: 'git baton sync {remote}' joins them"
+
+
+def strays(store: Chains) -> list[Problem]:
+    """Return the refs below refs/baton/remotes with a name that gitbaton does not write."""
+    return [
+        Problem(where=ref, reason="the name is not one that gitbaton writes")
+        for ref in store.objects.refs(REMOTES)
+        if not _is_ours(ref)
+    ]
+
+
+def _is_ours(ref: str) -> bool:
+    rest = (remote_of(ref) or ("", ""))[1]
+    kind, _, name = rest.partition("/")
+    if kind in ("tracks", "runs"):
+        return decode_track(name) is not None
+    if kind == "joined":  # how threads stood when both sides had the same, by a digest of the address
+        kind, _, name = name.partition("/")[2].partition("/")
+        return kind in ("threads", "late") and bool(name)
+    return rest in ("notes", "meta") or (kind in ("transcripts", "threads", "late") and bool(name))
+
+
+def dropping(store: Chains, remotes: Iterable[str]) -> meta.Meta:
+    """Return the union of the pins and tombstones of this repository and of remotes. Raises RecordError."""
+    refs = [remote_ref(remote, "meta") for remote in remotes]
+    return meta.union(meta.read(store), *(meta.read(store, ref) for ref in refs))
+
+
+def addresses(store: Chains) -> dict[str, tuple[str, str]]:
+    """Return the remote and the track that ``REMOTE/TRACK`` means, of each chain that was fetched, as of the last listing."""
+    return {f"{remote}/{track}": (remote, track) for track, chains in store.elsewhere().items() for remote, _ in chains}
+
+
+def history_at(store: Chains, remote: str, track: str, limit: int | None = None) -> History:
+    """Return the checkpoints that one remote has of a track, newest first, as far as they were fetched; all of them are
+    foreign. What was dropped anywhere is left out."""
+    problems: list[Problem] = []
+    found = _history(store, track, [remote], _dropping(store, [remote], problems), problems, limit)
+    return replace(found, origins={stored.id: (remote,) for stored in found.items})
+
+
+def _dropping(store: Chains, remotes: Iterable[str], problems: list[Problem]) -> meta.Meta:
+    """Return what ``dropping`` does; a meta that cannot be read is a problem, and leaves nothing out."""
+    try:
+        return dropping(store, remotes)
+    except RecordError as error:
+        problems.append(Problem(where=REMOTES.rstrip("/"), reason=error.message))
+        return meta.NOTHING
+
+
+def _history(
+    store: Chains, track: str, remotes: Iterable[str], drops: meta.Meta, problems: list[Problem], limit: int | None
+) -> History:
+    found: dict[Oid, Stored] = {}
+    for remote in remotes:
+        ref = fetched_ref(remote, track)
+        try:
+            part = store.chain(ref, track, None if drops.drops or limit is None else 2 * limit)
+        except (RecordError, NotFoundError, GitError) as error:
+            problems.append(Problem(where=ref, reason=error.message))
+            continue
+        problems += part.problems
+        for stored in part.items:
+            if not drops.dropped(stored.id):
+                found.setdefault(stored.id, replace(stored, foreign=True))
+    return History(items=newest_first(found.values())[:limit], problems=tuple(problems))
+
+
+def apart(store: Chains, tracks: Mapping[str, Oid], known: Collection[Oid]) -> History:
+    """Return the checkpoints that remotes have of tracks which exist here, too, with these tips, newest first, but for those
+    ``known``: as far as they were fetched; all of them foreign, with the remotes in ``origins``. What was dropped anywhere is
+    left out. As of the last listing."""
+    problems: list[Problem] = []
+    found: dict[Oid, Stored] = {}
+    origins: dict[Oid, tuple[str, ...]] = {}
+    elsewhere = store.elsewhere()
+    for track, remote, oid in differing(tracks, elsewhere):
+        if track in tracks:
+            ref = fetched_ref(remote, track)
+            try:
+                drops = dropping(store, (remote,))
+                more = [s for s in _not_here(store, track, oid) if s.id not in known and not drops.dropped(s.id)]
+            except BatonError as error:
+                problems.append(Problem(where=ref, reason=error.message))
+                continue
+            for stored in more:
+                found.setdefault(stored.id, replace(stored, foreign=True))
+                origins[stored.id] = (*origins.get(stored.id, ()), remote)
+    return History(items=newest_first(found.values()), problems=tuple(problems), origins=origins)
+
+
+def differing(tracks: Mapping[str, Oid], elsewhere: Mapping[str, list[tuple[str, Oid]]]) -> Iterator[tuple[str, str, Oid]]:
+    """Yield track, remote and tip of each fetched chain that is not one of these tracks as it stands here."""
+    return ((track, remote, oid) for track, chains in elsewhere.items() for remote, oid in chains if tracks.get(track) != oid)
+
+
+def _not_here(store: Chains, track: str, oid: Oid) -> list[Stored]:
+    """Return the checkpoints of a fetched chain that the chain here lacks. Raises RecordError where it is broken."""
+    own = store.objects.info(chain_ref(track))
+    have = {store.root, *(store.objects.first_parents(own.oid) if own is not None else ())}
+    above = [commit for commit in store.linked(oid) if commit not in have]
+    read = zip(above, store.objects.read_many(above), strict=True)
+    return [store.stored(item, track, commit) for commit, item in read]
+
+
+def _tips(store: Chains, tracks: Mapping[str, list[tuple[str, Oid]]]) -> History:
+    """Return the newest checkpoint of each of these tracks, newest first. Where a tip was dropped or cannot be read, what is
+    below it is looked at; else no more than the tips."""
+    problems: list[Problem] = []
+    remotes = sorted({remote for chains in tracks.values() for remote, _ in chains})
+    drops = _dropping(store, remotes, problems)
+    oids = [oid for chains in tracks.values() for _, oid in chains]
+    read = dict(zip(oids, store.objects.read_many(oids), strict=True))
+    items: list[Stored] = []
+    for track, chains in tracks.items():
+        try:
+            found = [store.stored(read[oid], track, oid) for _, oid in chains]
+            whole = not any(drops.dropped(s.id) for s in found)
+        except RecordError:
+            found, whole = [], False
+        if not whole:
+            part = _history(store, track, [remote for remote, _ in chains], drops, [], 1)
+            found = list(part.items)
+            problems += part.problems
+        items += [replace(s, foreign=True) for s in newest_first(found)[:1]]
+    return History(items=newest_first(items), problems=tuple(problems))
+
+
+def newer(store: Chains, elsewhere: Mapping[str, list[tuple[str, Oid]]], tips: Iterable[Stored], now: datetime) -> list[Newer]:
+    """Return the remotes that have newer checkpoints of tracks than their ``tips`` here, as far as they were fetched and could
+    be joined; what cannot be read is none. Costs one read of a tip that this repository does not have as its own."""
+    found = []
+    for mine in tips:
+        track = mine.checkpoint.track
+        for remote, oid in elsewhere.get(track, ()):
+            if oid != mine.commit:
+                count = _count(store, remote, track, oid, mine, now)
+                found += [Newer(remote=remote, track=track, count=count)] if count else []
+    return found
+
+
+def _count(store: Chains, remote: str, track: str, oid: Oid, mine: Stored, now: datetime) -> int:
+    try:
+        theirs = store.stored(store.objects.read(oid), track, oid)
+        ids: set[Oid] = set()
+        for stored in store.newest(theirs) if theirs.checkpoint.created > mine.checkpoint.created else ():
+            if stored.checkpoint.created <= mine.checkpoint.created or len(ids) == _MOST:
+                break
+            if stored.checkpoint.created <= now + SLACK:
+                ids.add(stored.id)
+        drops = dropping(store, (remote,)) if ids else meta.NOTHING
+    except BatonError:
+        return 0
+    return sum(1 for one in ids if not drops.dropped(one))
+
+
+def _latest(store: Store, limit: int) -> History:
+    """Return the newest checkpoints of all tracks, also of those that exist only as fetched: ``Store.whole`` cut to a number.
+
+    Tracks are read in the order of their tips, until those that follow are all older than what was found.
+    """
+    known = read_newest(store.repo) if limit <= SHOWN else None
+    known = known if known is not None and known.count > SHOWN else None  # few are read, so that a broken one is named
+    chains, broken = store.chains() if known is None or below(store.repo, REMOTES) else ({}, [])
+    elsewhere = store.elsewhere() if chains or known is None else {}
+    strangers = {(track, oid) for track, _, oid in differing(chains, elsewhere)}
+    if known is not None:
+        found = _merged(store, [*((row[0], row[3]) for row in known.rows), *_when(store, strangers)], chains, limit)
+        if len(found.items) == limit:
+            return found
+        chains, broken = store.chains()
+    found = _merged(store, _when(store, [*chains.items(), *strangers]), chains, limit)
+    return replace(found, problems=(*broken, *found.problems))
+
+
+def _when(store: Chains, tips: Iterable[tuple[str, Oid]]) -> list[tuple[str, str]]:
+    """Return the times of the tips of tracks; a tip that cannot be read counts as the newest, so that it is named."""
+    listed, broken = sorted(tips), list[Problem]()
+    times = {(track, oid): created for created, track, oid in dated(store, listed, broken)}
+    return [(times.get(tip, "~"), tip[0]) for tip in listed]
+
+
+def _merged(store: Store, tips: Sequence[tuple[str, str]], chains: Mapping[str, Oid], limit: int) -> History:
+    """Return the newest checkpoints of tracks, read in the order of their tips."""
+    items: dict[Oid, Stored] = {}
+    times: list[datetime] = []  # of the newest so far, as a heap
+    problems, origins, done = list[Problem](), dict[Oid, tuple[str, ...]](), set[str]()
+    for created, track in sorted(tips, reverse=True):
+        if len(times) >= limit and (not times or created < timestamp(times[0])):
+            break
+        for found in _of_track(store, track, chains, limit) if track not in done else ():
+            for stored in found.items:
+                if items.setdefault(stored.id, stored) is stored:
+                    (heappush if len(times) < limit else heappushpop)(times, stored.checkpoint.created)
+            problems += found.problems
+            origins |= found.origins
+        done.add(track)
+    return History(items=newest_first(items.values())[:limit], problems=tuple(problems), origins=origins)
+
+
+def _of_track(store: Store, track: str, chains: Mapping[str, Oid], limit: int) -> Iterator[History]:
+    """Yield the newest checkpoints of a track here, and those that only remotes have of it."""
+    mine = {track: chains[track]} if track in chains else {}
+    there = bool(mine) and any(True for _ in differing(mine, {track: store.elsewhere().get(track, [])}))
+    own = store.everything([track], None if there else limit)
+    yield own
+    if there:
+        yield apart(store, mine, {s.id for s in own.items})
+
+
+DETACHED = "detached"
+
+
+def choose(store: Store, configured: str | None, given: str | None = None, *, automatic: bool = False) -> str:
+    """Choose the track: the one given, GIT_BATON_TRACK, the current one, the only one of here, the one ``configured``
+    (baton.track), or one named after the branch.
+
+    But for GIT_BATON_TRACK and the current one, it is never one that belongs to another work tree of this repository, nor one
+    that looks like a track of another name, nor in a bare repository one that is there and was not named, nor for a hook
+    (``automatic``) a foreign one that is not given: then the name of this work tree's directory is added. Raises UsageError for
+    a given name that cannot be one.
+    """
+    named, current = os.environ.get("GIT_BATON_TRACK"), store.current()
+    if named and not given:
+        return check_track(named)
+    wanted = check_track(given) if given else current
+    if wanted is not None and wanted == current:
+        return current
+    others, chains = _Others(store), store.chains()[0]
+    own = store.made_here() if wanted is None else []
+    wanted = wanted or (own[0] if len(own) == 1 else None)
+    if wanted is not None and not others.have(wanted):
+        return wanted
+    asked = given or configured
+    free = asked or store.objects.head().branch or DETACHED
+    new = asked is None and store.repo.layout.root is None  # what is in a bare repository is there from others
+    return _own_name(store, chains, free, others, automatic=automatic and not given, new=new)
+
+
+def makes_current(store: Store, track: str) -> bool:
+    """Whether a hook may make its track current: none is, and no other one of ours could have been meant in this work tree;
+    never a foreign one."""
+    if store.current() is not None or store.is_foreign(track):
+        return False
+    return all(other == track or store.is_foreign(other) for other in within_reach(store))
+
+
+def within_reach(store: Store) -> set[str]:
+    """Return the tracks that do not belong to another work tree."""
+    others, tips = _Others(store), store.tips()
+    unread = {track for problem in tips.problems if (track := track_of(problem.where)) is not None}
+    near = {s.checkpoint.track for s in tips.items if not others.own(s.checkpoint.track, s)}
+    return near | {track for track in unread if not others.own(track, None)}
+
+
+def _own_name(store: Store, chains: dict[str, str], wanted: str, others: _Others, *, automatic: bool, new: bool) -> str:
+    """Return a name of this work tree's own, as near to the one wanted as can be; ``new``: of no track that is there."""
+    name, layout = _valid_name(wanted), store.repo.layout
+    folder = os.path.basename(layout.root or layout.git_dir)
+    for candidate in (name, _valid_name(f"{name} {folder}"), *(f"{name} {n}" for n in range(2, 1000))):
+        twin = candidate if candidate in chains else next((t for t in chains if looks(t) == looks(candidate)), None)
+        ours = twin is None or (twin == candidate and not new and not others.have(twin))
+        if ours and not (automatic and store.is_foreign(candidate)):
+            return candidate
+    raise UsageError(f"no name is free for a track of this work tree beside {in_quotes(name)}")
+
+
+def _valid_name(name: str) -> str:
+    """Return a new track's name as near to ``name`` as can be."""
+    try:
+        return check_new_track(name)
+    except UsageError:
+        kept = "".join(c for c in name if c.isascii() and (c.isalnum() or c in "-_./ "))
+        return check_new_track(kept.strip()[:100].strip() or DETACHED)
+
+
+class _Others:
+    """The other work trees of this repository that still exist: their current tracks, and what checkpoints call them."""
+
+    def __init__(self, store: Store) -> None:
+        self.store, repo = store, store.repo
+        places = questions.others(repo)
+        self.currents = {questions.current_ref(repo, git_dir, CURRENT) for git_dir, _ in places}
+        self.met = [place for _, place in places if place is not None]
+        self.here = repo.worktree_id() if places else None
+
+    def have(self, track: str) -> bool:
+        """Whether a track belongs to one of them."""
+        try:
+            return self.own(track, self.store.tip(track))
+        except RecordError:
+            return True  # it cannot be written, either
+
+    def own(self, track: str, tip: Stored | None) -> bool:
+        """Whether a track is current in one of them, or its newest checkpoint was taken there."""
+        if tip_ref(track) in self.currents:
+            return True
+        taken = tip.checkpoint.files.worktree if tip and tip.checkpoint.files else None
+        if taken is None or self.here is None or taken.same(self.here):
+            return False
+        return any(taken.same(place) for place in self.met)
+
+
+PREFIXES = ("refs/baton/", TIPS)
+NONE: Mapping[str, str] = MappingProxyType({})
+"""No broken refs."""
+_MANY = 200  # objects that are worth a process of their own
+_COMMITS = (CHAINS, SAFETY, RUNS, THREADS, TRANSCRIPTS, META, NOTES)
+
+
+def is_ours(ref: str) -> bool:
+    """Whether a ref stands where only gitbaton writes."""
+    return ref.startswith(PREFIXES) or ref == NOTES
+
+
+def own_refs(store: Chains) -> dict[str, Oid]:
+    """Return our refs and the ids that they hold: chains, tips, notes, meta, and all else below ``refs/baton/``; zeros as in
+    usage."""
+    return {ref: oid for ref, oid in objectlists.all_refs(store.repo, *PREFIXES, NOTES).items() if is_ours(ref)}
+
+
+def readable_kinds(store: Chains, oids: Iterable[Oid]) -> dict[Oid, str]:
+    """Return the kind of each of some objects that can be read; many are read by one process."""
+    asked = sorted({oid for oid in oids if oid.strip("0")})
+    found = objectlists.kinds(store.repo, asked) if len(asked) > _MANY else {}
+    rest = [oid for oid in asked if oid not in found]
+    items = zip(rest, store.objects.read_many(rest, MAX_COMMIT), strict=True)
+    return found | {oid: item.kind for oid, item in items if item is not None}
+
+
+def unreadable_refs(store: Chains, refs: Mapping[str, Oid]) -> dict[str, str]:
+    """Return the ``refs`` of ours that hold no id, or point at an object that cannot be read or is of another kind than such a
+    ref has, each with why. The objects below are not looked at: see ``torn_refs``."""
+    found, known = dict[str, str](), readable_kinds(store, refs.values())
+    for ref, oid in refs.items():
+        fetched = ref.startswith(REMOTES) and "/late/" not in ref
+        wanted = "blob" if ref.startswith(TIPS) else "commit" if ref.startswith(_COMMITS) or fetched else None
+        if not oid.strip("0"):
+            found[ref] = "it holds no id"
+        elif oid not in known:
+            found[ref] = f"it points at {oid}, which cannot be read"
+        elif wanted not in (None, known[oid]):
+            found[ref] = f"it points at a {known[oid]}, {oid}"
+    return found
+
+
+def torn_refs(store: Chains, refs: Mapping[str, Oid], without: Collection[Oid] = ()) -> dict[str, str]:
+    """Return the ``refs`` that lead to objects that cannot be read and that ``without`` do not reach, each with why. Every
+    object is read, so call it only once damage is known; of many refs halves are asked until it is known which."""
+    wrong = objectlists.unreadable(store.repo, refs.values(), without) if refs else ""
+    if not wrong:
+        return {}
+    rows = list(refs.items())
+    if len({oid for _, oid in rows}) == 1:
+        return {ref: f"it leads to what cannot be read: {wrong}" for ref, _ in rows}
+    half = len(rows) // 2
+    return torn_refs(store, dict(rows[:half]), without) | torn_refs(store, dict(rows[half:]), without)
+
+
+def user_tips(store: Chains) -> list[Oid]:
+    """Return the commits of the user's refs and HEAD, as far as git can read them."""
+    oids = {oid for ref, oid in store.objects.refs("refs/").items() if not is_ours(ref) and oid.strip("0")}
+    head = store.objects.head().oid
+    return [*readable_kinds(store, {*oids, head or ""})]
+
+
+def readable_checkpoints(store: Chains, oids: Sequence[Oid]) -> Iterator[Stored]:
+    """Yield those of some commits that can be read and are checkpoints, of any chain."""
+    for oid, found in zip(oids, store.objects.read_many(oids, MAX_COMMIT), strict=True):
+        with suppress(RecordError):
+            yield store.stored(found, None, oid)
+
+
+def newest_anywhere(store: Chains, track: str) -> Stored | None:
+    """Return the newest checkpoint of a track among all commits that lie here, reachable or not, for where its ref is broken; a
+    foreign one where a remote has it. One look at every object. Raises GitError."""
+    from gitbaton.git.damage import listed
+
+    oids = [oid for oid, (kind, size) in listed(store.repo).items() if kind == "commit" and size <= MAX_COMMIT]
+    found = (s for s in readable_checkpoints(store, oids) if s.checkpoint.track == track and s.checkpoint.kind != "safety")
+    last = max(found, key=lambda stored: (stored.checkpoint.created, stored.id), default=None)
+    if last is None:
+        return None
+    known = store.stored(store.objects.read(last.commit, MAX_COMMIT), track, last.commit)
+    strange = any(last.commit in store.objects.first_parents(tip) for _, tip in store.at_remotes(track))
+    return replace(known, foreign=known.foreign or strange)

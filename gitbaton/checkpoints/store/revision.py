@@ -1,0 +1,338 @@
+"""Revision: a change of several tracks at once, planned whole and then written; records of deleted tracks."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterable, Mapping
+from datetime import datetime
+from functools import partial
+
+from gitbaton.base.codec import (
+    Note,
+    alike,
+    canonical,
+    check_track,
+    decode,
+    encode_track,
+    entry,
+    in_quotes,
+    looks,
+    parse,
+    parse_note,
+    payload,
+    timestamp,
+    track_in,
+)
+from gitbaton.base.errors import GitError, RecordError, RefConflictError
+from gitbaton.base.model import Oid
+from gitbaton.base.system.files import read_regular, remove
+from gitbaton.base.values import replace
+from gitbaton.checkpoints.store import meta, state
+from gitbaton.checkpoints.store.join import JoinPlan, Link, Places, joined, links, merged_note, plan_notes
+from gitbaton.checkpoints.store.provenance import of_track
+from gitbaton.checkpoints.store.read import SLACK, Store, dropping
+from gitbaton.checkpoints.store.refs import CURRENT, META, TIPS, tip_ref
+from gitbaton.checkpoints.store.write import NOBODY
+from gitbaton.git import questions
+from gitbaton.git.objects import OID, NewObject, RefChange, new_object
+from gitbaton.git.repo import Repo, put
+
+
+class Revision:
+    """A change of several tracks, planned whole and then written.
+
+    No ref moves before ``apply``; called with the lock held, or without it up to ``prepare``: then ``apply`` finds what moved
+    meanwhile. ``meta``: what is pinned and dropped afterwards; set it before the first join. ``noted``: whether the notes
+    follow, which those that are broken cannot. ``warnings``: what should be said about it. Raises RecordError where what stands
+    at refs/baton/meta is not what gitbaton writes.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self.warnings: list[str] = []
+        self.noted = True
+        self.store, self.places = store, Places(store)
+        found = store.objects.info(META)
+        self._meta_at = found.oid if found is not None else None
+        self.meta = self._meta = meta.read(store)
+        self._written: frozenset[Oid] = frozenset()
+        tracks = store.chains()[0]
+        self._names = {looks(track): track for track in tracks} | {track: track for track in tracks}
+        self._more: dict[str, list[Link]] = {}
+        self._keep: dict[str, frozenset[Oid]] = {}
+        self._foreign: dict[str, set[Oid]] = {}
+        self._plans: dict[str, JoinPlan] = {}
+        self._notes: dict[Oid, bytes] = {}
+        self._also: tuple[list[NewObject], list[RefChange]] = ([], [])
+
+    def join(self, track: str, links: Iterable[Link], *, fetched: bool = False) -> JoinPlan:
+        """Put links into a track that may not exist yet: the union with what is there, less what ``meta`` drops.
+
+        ``links`` as ``join.links`` reads them, or ``join.news`` those that the track's chain lacks, which is sooner done. With
+        ``fetched`` the new ones are foreign, else they are ours. Raises RecordError for a broken chain, and for a name that
+        looks like another track's.
+        """
+        track = check_track(track)
+        twin = self._names.get(track) or self._names.setdefault(looks(track), track)
+        if twin != track:
+            raise RecordError(alike(track, twin))
+        before, links = self._more.get(track, []), list(links)
+        self._more[track] = [*before, *links]
+        try:
+            made = self._plan(track)
+        except RecordError:
+            self._more[track] = before
+            raise
+        if fetched:
+            self._foreign.setdefault(track, set()).update(link.id for link in links)
+        return made
+
+    def keep(self, track: str, ids: Collection[Oid]) -> JoinPlan:
+        """Keep only these checkpoints of a track, in their order and with their bytes; without any it goes. Raises
+        RecordError."""
+        self._keep[track] = frozenset(ids)
+        return self._plan(track)
+
+    def _plan(self, track: str) -> JoinPlan:
+        self._forget_carried(track)
+        made = joined(self.store, track, self._more.get(track, ()), meta=self.meta, keep=self._keep.get(track))
+        self._plans[track] = made
+        return made
+
+    def _forget_carried(self, track: str) -> None:
+        """Forget checkpoints that had another id when that was forgotten, and automatic ones that carry their words."""
+        forgotten = self.meta.forgotten
+        if not forgotten:
+            return
+        here = [] if forgotten == self._meta.forgotten else links(self.store, track)
+        all_of_it = (*here, *self._more.get(track, ()))
+        named = {link.id for link in all_of_it if not forgotten.isdisjoint(link.earlier)}
+        more = forgotten | named | {link.id for link in all_of_it if link.carries in forgotten | named}
+        if more != forgotten:
+            self.meta = replace(self.meta, forgotten=more)
+
+    def notes(self, texts: Mapping[Oid, bytes]) -> None:
+        """Merge fetched notes, by the commit they are for, with those that are here, entry by entry."""
+        self._notes |= texts
+
+    def also(self, objects: Iterable[NewObject], changes: Iterable[RefChange]) -> None:
+        """Move further refs in the same transaction, with the objects that they need."""
+        self._also[0].extend(objects)
+        self._also[1].extend(changes)
+
+    @property
+    def removed(self) -> frozenset[Oid]:
+        """The ids that some track loses."""
+        return frozenset(oid for plan in self._plans.values() for oid in plan.removed)
+
+    def apply(self) -> None:
+        """Write everything: objects; then chains, meta and notes in one transaction; then the tips' blobs.
+
+        A kill leaves the state before, or one that the next writer finishes. Raises RefConflictError when another process moved
+        a ref meanwhile, and RecordError when the notes cannot be read and something must be removed from them: nothing is
+        changed.
+        """
+        if state.pending(self.store.repo):  # what is planned here was planned beside it
+            self.warnings += self.store.settle()
+            raise RefConflictError("a change that another process had begun was finished first", "try again")
+        objects, first, tips = self.drawn()
+        if not first:
+            return
+        self.store.repo.stow([item for item in objects if item.oid not in self._written])
+        plans, ours = {track: plan for track, plan in self._plans.items() if plan.change is not None}, self.store.ours
+        for track, plan in plans.items():
+            name, theirs = of_track(track), self._foreign.get(track, set())
+            fresh = [link.id for link in plan.fresh if not ours.has(name, link.id)]
+            mine = [oid for oid in fresh if oid not in theirs]
+            if plan.altered:  # what a restore of it brings may not be what was captured here
+                ours.drop(name, plan.altered, mixed=True)
+            if mine or (fresh and ours.knows(name)):
+                ours.add(name, mine, mixed=len(mine) < len(fresh))
+        for track, plan in plans.items():
+            if plan.change is not None and plan.change.new is None and plan.change.old is not None:
+                note_deleted(self.store.repo, track, plan.change.old, ours.ids(of_track(track)))
+        state.carry_out(self.store, first, tips, [item.oid for item in objects])
+        for track, plan in plans.items():
+            gone = plan.change is not None and plan.change.new is None
+            if gone or plan.removed:
+                ours.drop(of_track(track), None if gone else plan.removed)
+        self._follow()
+
+    def _follow(self) -> None:
+        """No work tree stays on a track that is gone, nor its sessions with ids that are: a renamed one they follow."""
+        gone = {track: plan for track, plan in self._plans.items() if plan.change is not None and plan.change.new is None}
+        fresh = [(track, link) for track, plan in self._plans.items() for link in plan.fresh]
+        names = {oid: link.id for _, link in fresh for oid in link.earlier}
+        heirs = {oid: track for track, link in fresh for oid in link.earlier}
+        last = {
+            tip_ref(track): next((heirs[oid] for oid in plan.removed[::-1] if oid in heirs), None)
+            for track, plan in gone.items()
+        }
+        repo = self.store.repo
+        for _, git_dir, _ in questions.worktrees(repo) if last or names else ():
+            current = questions.current_ref(repo, git_dir, CURRENT)
+            heir = last.get(current) if current is not None else None
+            if heir is not None:
+                questions.set_current(repo, git_dir, CURRENT, tip_ref(heir))
+            elif current in last:
+                questions.delete_current(repo, git_dir, CURRENT)
+            if names:
+                from gitbaton.checkpoints.store import sessions
+
+                sessions.follow(repo, os.path.join(git_dir, "baton"), names)
+
+    def prepare(self) -> None:
+        """Write the objects ahead, without the lock: they take long, and without a ref they are nothing. ``apply`` then has
+        little left to do. Raises as ``apply``."""
+        objects = self.drawn()[0]
+        self.store.repo.stow(objects)
+        self._written = frozenset(item.oid for item in objects)
+
+    def drawn(self) -> tuple[list[NewObject], list[RefChange], list[RefChange]]:
+        """Return what ``apply`` does: the objects, the moves of refs in one transaction, and those of the tips. Reads only."""
+        plans = {track: plan for track, plan in self._plans.items() if plan.change is not None}
+        objects = [*self._also[0], *(item for plan in plans.values() for item in plan.objects)]
+        first = [*(plan.change for plan in plans.values() if plan.change is not None), *self._also[1]]
+        if self.meta != self._meta:
+            objects += meta.objects_for(self.store, self.meta)
+            first.append(RefChange(name=META, new=objects[-1].oid, old=self._meta_at))
+        made, change = self._noted(plans)
+        objects += made
+        first += [change] if change is not None else []
+        return objects, first, self._tips(plans, objects)
+
+    def _tips(self, plans: Mapping[str, JoinPlan], objects: list[NewObject]) -> list[RefChange]:
+        """Return the moves of the tips' refs; one that was behind before stays so: its repair also looks for lost notes."""
+        shown = self.store.objects.refs(TIPS) if plans else {}
+        changes = []
+        for track, plan in plans.items():
+            ref, change = tip_ref(track), plan.change
+            old = shown.get(ref)
+            raw = payload(plan.links[-1].message) if plan.links else self._raw(change.new) if change else None
+            new = new_object(self.store.objects.algorithm, "blob", raw) if raw is not None else None
+            if old == (new.oid if new is not None else None):
+                continue
+            before = self._raw(change.old) if change else None
+            was = new_object(self.store.objects.algorithm, "blob", before).oid if before is not None else None
+            if new is None or old == was or old in plan.removed:
+                objects += [new] if new is not None else []
+                changes.append(RefChange(name=ref, new=new.oid if new else None, old=old))
+        return changes
+
+    def _raw(self, commit: Oid | None) -> bytes | None:
+        """Return the stored bytes of the checkpoint at a commit that is there."""
+        found = self.store.commit(commit)
+        return payload(found.message) if found is not None else None
+
+    def _noted(self, plans: Mapping[str, JoinPlan]) -> tuple[list[NewObject], RefChange | None]:
+        """Return the notes' objects and the move of their ref. Where they cannot be read, what would be added is a warning."""
+        if not self.noted:
+            return [], None
+        removed = self.removed
+        try:
+            texts = self._texts(plans)
+            times = [int(link.created.timestamp()) for plan in plans.values() for link in plan.links[-1:]]
+            author = NOBODY + b" %d +0000" % max(times, default=0)
+            said = b"checkpoints removed\n" if removed else b"checkpoints joined\n"
+            return plan_notes(self.store, texts, author, said, removed, full=self.places.full, settle=self._settled)
+        except RecordError as error:
+            if removed:
+                raise RecordError(f"nothing is removed: {error.message}") from None
+            self.warnings.append(f"no notes are written: {error.message}")
+            return [], None
+
+    def _texts(self, plans: Mapping[str, JoinPlan]) -> dict[Oid, bytes]:
+        """Return the notes to write: with the entries of new manual checkpoints, and with what was fetched."""
+        new: dict[Oid, dict[Oid, bytes]] = {oid: {} for oid in self._notes}
+        times: dict[Oid, bytes] = {}
+        for plan in plans.values():
+            times |= {link.id: timestamp(link.created).encode() for link in plan.links}
+            for link in plan.fresh:
+                checkpoint = decode(payload(link.message))
+                if checkpoint.kind == "manual" and checkpoint.head is not None:
+                    new.setdefault(checkpoint.head, {})[link.id] = entry(link.id, checkpoint)
+        if not new:
+            return {}
+        tree = self.store.notes_tree()[1]
+        here = {commit: self.store.note(commit, tree) for commit in new}
+        raws = {commit: [raw, self._notes.get(commit, b"")] for commit, raw in here.items()}
+        for commit, both in raws.items():
+            for oid, text in (item for raw in both for item in parse_note(raw).entries if item[0] not in times):
+                place = self.places.anywhere(oid, text)
+                times |= {oid: place.created} if place is not None else {}
+                if place is not None and place.track != track_in(text):  # an older version moved it below another's
+                    new[commit][oid] = self.places.full(oid, text)
+        dropped, full = self._dropped(), self.places.full
+        texts = {
+            commit: merged_note(both, new[commit], times, dropped, full, partial(self._settled, commit))
+            for commit, both in raws.items()
+        }
+        return {commit: text for commit, text in texts.items() if text and text != here[commit]}
+
+    def _settled(self, commit: Oid, note: Note) -> Note:
+        """Return a note that had older entries, as the chains have it afterwards."""
+        return self.places.settled(commit, note, self._dropped())
+
+    def _dropped(self) -> Callable[[Oid], bool]:
+        removed = self.removed
+        return lambda oid: oid in removed or self.meta.dropped(oid)
+
+
+def adopt(store: Store, track: str, now: datetime) -> list[str]:
+    """Begin a track that exists only as fetched with what its remotes have of it, so that a snapshot can follow; called with
+    the lock held, before its first local one. What of it could not be joined is said, and the track begins without it."""
+    chains = store.fetched().get(track, [])
+    if any(other != track and other.casefold() == track.casefold() for other in store.chains()[0]):
+        return []
+    warnings = store.settle()
+    found: list[Link] = []
+    drops = meta.NOTHING
+    for remote, oid in chains:
+        try:
+            told = dropping(store, (remote,))
+            found += [link for link in links(store, track, oid) if link.created <= now + SLACK]
+            drops = meta.union(drops, told)
+        except (RecordError, GitError) as error:
+            warnings.append(f"what {in_quotes(remote)} has of track {in_quotes(track)} is not joined: {error.message}")
+    if not found:
+        return warnings
+    revision = Revision(store)
+    revision.meta = drops
+    revision.join(track, found, fetched=True)
+    revision.apply()
+    return [*warnings, *revision.warnings]
+
+
+_MOST_BYTES = 64 << 20
+_FORMAT = 1
+
+
+def note_deleted(repo: Repo, track: str, tip: Oid, ours: Collection[Oid]) -> None:
+    """Note the newest commit of a track, before it goes, and those of its checkpoints that were made here; of several of one
+    name the newest counts. Raises OSError."""
+    put(repo, _deleted_path(repo, track), canonical({"v": _FORMAT, "tip": tip, "ours": [*sorted(ours)]}), sync=True)
+
+
+def find_deleted(repo: Repo, track: str) -> tuple[Oid, frozenset[Oid]] | None:
+    """Return what ``note_deleted`` noted of the track of that name that was deleted last; None where none is known. Raises
+    RecordError."""
+    path = _deleted_path(repo, track)
+    try:
+        found = parse(read_regular(path, _MOST_BYTES))
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise RecordError(f"{in_quotes(path)} cannot be read: {error.strerror}") from None
+    known = found if isinstance(found, dict) and found.get("v") == _FORMAT else {}
+    tip, ours = known.get("tip"), known.get("ours")
+    if not (isinstance(tip, str) and OID.match(tip) and isinstance(ours, list)):
+        raise RecordError(f"{in_quotes(path)} is not what gitbaton writes")
+    return tip, frozenset(oid for oid in ours if isinstance(oid, str))
+
+
+def drop_deleted(repo: Repo, track: str) -> None:
+    """Take a note back: the track is there again. Raises OSError."""
+    remove(_deleted_path(repo, track))
+
+
+def _deleted_path(repo: Repo, track: str) -> str:
+    return os.path.join(repo.shared_dir, "deleted", encode_track(track))

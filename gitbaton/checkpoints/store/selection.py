@@ -1,0 +1,206 @@
+"""Selection of a chain's checkpoints: by time, kind, agent, words, and by what their files changed; git walks and compares."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+
+from gitbaton.base.codec import in_quotes, parse, payload, timestamp
+from gitbaton.base.errors import MENDS, CollectedError, RecordError, UsageError
+from gitbaton.base.model import Oid, at_prompt
+from gitbaton.base.values import TYPE_CHECKING, value
+from gitbaton.checkpoints.store.chain import MAX_COMMIT, Chains
+from gitbaton.git.objects import parse_commit
+from gitbaton.git.questions import version
+from gitbaton.git.treediff import no_index, refuse_pathspecs
+
+_EXTENDED, _ICASE = 1, 2  # REG_EXTENDED and REG_ICASE of glibc, musl and the BSDs
+_ROOM = 128  # times eight bytes, for a regex_t: 64 in all there
+_PLAIN = re.compile(r"[A-Za-z0-9 _]+\Z")
+if TYPE_CHECKING:
+    from datetime import datetime
+    from typing import Any
+
+_PARTS = (500, 4000)  # how far a limited list looks back before it looks at all
+_MARKS = re.compile(rb'\n  "kind": "([a-z]+)",\n(?:  "[^\n]*\n)*?  "created": "([0-9TZ:.-]{27})"')
+_HEAD = re.compile(rb'\n  "head": "([0-9a-f]+)"')
+_NO_FILES = b'\n  "files": null'
+_LOG = ("log", "-z", "--first-parent", "--no-notes", "--no-decorate", "--no-color", "--encoding=UTF-8", "--format=%H %T %P%n%B")
+_TREES = ("diff-tree", "--stdin", "-r", "--raw", "--no-abbrev", "--no-relative", "--ignore-submodules=none")
+
+
+class Expression:
+    """A text to look for as ``git log`` reads it: a ``basic`` or ``extended`` expression, or a ``fixed`` string. Raises
+    UsageError."""
+
+    def __init__(self, text: str, form: str = "basic", *, ignore_case: bool = False) -> None:
+        self.fixed = text if form == "fixed" or _PLAIN.match(text) else None
+        self.ignore_case = ignore_case
+        if self.fixed is not None:
+            return
+        import ctypes
+
+        self._c, self._compiled = ctypes.CDLL(None), (ctypes.c_longlong * _ROOM)()
+        flags = (_EXTENDED if form == "extended" else 0) | (_ICASE if ignore_case else 0)
+        code = self._c.regcomp(self._compiled, os.fsencode(text), flags)
+        if code:
+            said = ctypes.create_string_buffer(200)
+            self._c.regerror(code, self._compiled, said, len(said))
+            raise UsageError(f"{in_quotes(text)} is not a regular expression: {os.fsdecode(said.value)}")
+
+    def search(self, line: str) -> bool:
+        """Whether the expression occurs in a line."""
+        if self.fixed is not None:
+            return self.fixed.lower() in line.lower() if self.ignore_case else self.fixed in line
+        data = line.encode("utf-8", "surrogateescape").replace(b"\0", b"?")
+        return not self._c.regexec(self._compiled, data, 0, None, 0)
+
+    def may_be_in(self, raw: bytes) -> bool:
+        """Whether the expression can occur in words that were encoded as JSON; only of plain letters and digits that is
+        known."""
+        if self.fixed is None or not _PLAIN.match(self.fixed):
+            return True
+        plain_word = self.fixed.encode("ascii")
+        return plain_word.lower() in raw.lower() if self.ignore_case else plain_word in raw
+
+
+@value
+class Selection:
+    """A filter of a chain; an empty field asks for nothing, and of several all must hold.
+
+    ``since``, ``until``: moments, both included. ``kinds``, ``agents``: one of them. ``words``: one matches in a line of what
+    was written for this checkpoint: step, note, decisions, next_cmd, label, prompt. ``text``: how often it occurs changed;
+    ``paths``: a file changed that these pathspecs match as seen from ``directory``; both against the checkpoint before, of the
+    first one against its HEAD.
+    """
+
+    since: datetime | None = None
+    until: datetime | None = None
+    kinds: tuple[str, ...] = ()
+    agents: tuple[str, ...] = ()
+    words: tuple[Expression, ...] = ()
+    text: str | None = None
+    paths: tuple[str, ...] = ()
+    directory: str | None = None
+
+
+@value
+class _Link:
+    """A commit of a chain, as it is walked; without a tree where it cannot be read."""
+
+    oid: Oid
+    tree: Oid
+    parent: Oid
+    message: bytes
+
+
+def check(store: Chains, wanted: Selection) -> None:
+    """Refuse pathspecs that git does not understand. Raises GitError."""
+    refuse_pathspecs(store.repo.git.changed(no_index(store.repo), directory=wanted.directory), wanted.paths)
+
+
+def picked(store: Chains, wanted: Selection, start: Oid, limit: int | None) -> list[Oid]:
+    """Return the commits of the chain from ``start`` on that are wanted, newest first, at most so many, and with them those
+    that are no checkpoint, which the reader reports. Raises GitError."""
+    found: list[Oid] = []
+    for most in (None,) if limit is None else (*_PARTS, None):
+        links = _links(store, wanted, start, most)
+        trees = {link.oid: link.tree for link in links}
+        kept = [link for link in links if link.oid != store.root and _fits(link.message, wanted)]
+        if wanted.paths or wanted.text is not None:
+            kept = _changing(store, wanted, kept, trees)
+        found = [link.oid for link in kept[:limit]]
+        if len(found) == limit or most is None or len(links) < most:
+            break
+    return found
+
+
+def _links(store: Chains, wanted: Selection, start: Oid, most: int | None) -> list[_Link]:
+    """Return a chain as one process tells it; one that is torn, as far as it can be read."""
+    words = [] if most is None else [f"--max-count={most}"]
+    for name, moment in (("max", wanted.since), ("min", wanted.until)):
+        words += [f"--{name}-age={int(moment.timestamp())}"] if moment is not None else []
+    git = store.repo.git.changed({}, "log.showSignature=false")
+    result = git.run(*_LOG, *words, "--end-of-options", start, "--")
+    if result.code == 0:
+        rows = (row.partition(b"\n") for row in result.out.split(b"\0")[:-1])
+        told = ((head.decode("ascii").split(" "), text) for head, _, text in rows)
+        return [_Link(oid=ids[0], tree=ids[1], parent=ids[2], message=text) for ids, text in told]
+    oids, links = store.objects.first_parents(start), list[_Link]()
+    for oid, found in zip(oids, store.objects.read_many(oids, MAX_COMMIT), strict=True):
+        try:
+            commit = parse_commit(found.data if found is not None and found.kind == "commit" and found.data else b"")
+        except RecordError:
+            links.append(_Link(oid=oid, tree="", parent="", message=b""))
+        else:
+            links.append(_Link(oid=oid, tree=commit.tree, parent=(*commit.parents, "")[0], message=commit.message))
+    return links
+
+
+def _fits(message: bytes, wanted: Selection) -> bool:
+    """Whether a record is wanted by its words; an unreadable one is, and the reader reports it."""
+    found = _MARKS.search(message)
+    if found is not None:  # sooner told by its bytes than taken apart
+        if (
+            (wanted.kinds and found[1].decode() not in wanted.kinds)
+            or not _between(found[2].decode(), wanted)
+            or (wanted.words and not any(word.may_be_in(message) for word in wanted.words))
+        ):
+            return False
+        if not (wanted.agents or wanted.words):
+            return True
+    try:
+        item: Any = parse(payload(message))
+        agent = item["agent"]["name"] if item["agent"] else None
+        own = item["kind"] in wanted.kinds or not wanted.kinds, agent in wanted.agents or not wanted.agents
+        if not (all(own) and _between(item["created"], wanted)):
+            return False
+        return not wanted.words or any(p.search(row) for p in wanted.words for text in _own(item) for row in text.split("\n"))
+    except (RecordError, LookupError, TypeError, ValueError, AttributeError):
+        return True
+
+
+def _between(created: str, wanted: Selection) -> bool:
+    after = wanted.since is None or created >= timestamp(wanted.since)
+    return after and (wanted.until is None or created <= timestamp(wanted.until))
+
+
+def _own(item: Any) -> list[str]:
+    """Return what was written for this very checkpoint: not the words that it carries, nor what was asked before its last
+    turn."""
+    turn = item["kind"] == "auto" and not at_prompt(item["kind"], item["step"])
+    asked = (item.get("observed") or {}).get("asked") if turn else None
+    found = [item["step"], item["label"] or "", *([asked[-1]["text"]] if asked else [])]
+    if item.get("carried"):
+        return found
+    known = (item.get("standing") or {}).get("decisions") or [{}] * len(item["decisions"])
+    decided = (text for text, one in zip(item["decisions"], known, strict=True) if "made" not in one)
+    return [*found, item["note"], item["next_cmd"], *decided]
+
+
+def _changing(store: Chains, wanted: Selection, links: Sequence[_Link], trees: Mapping[Oid, Oid]) -> list[_Link]:
+    """Return the commits that changed files against the checkpoint before, as pathspecs and a string ask; one git process."""
+    pairs: dict[Oid, str] = {}
+    for link in links:
+        before = trees.get(link.parent) or store.tree_of(link.parent)
+        if link.parent == store.root:
+            head = _HEAD.search(link.message)
+            before = store.base_tree(head[1].decode() if head else None)
+        if before and link.tree != before and _NO_FILES not in link.message:
+            pairs[link.oid] = f"{before} {link.tree}"
+    pickaxe = [] if wanted.text is None else ["-M", "--textconv", f"-S{wanted.text}"]
+    git = store.repo.git.changed({} if pickaxe else no_index(store.repo), directory=wanted.directory)
+    lines = [f"{pair}\n" for pair in pairs.values()]
+    # git 2.36.0 forgets the paths after the first pair
+    parts = lines if wanted.paths and version(store.repo) == (2, 36) else ["".join(lines)]
+    told = b"".join(git.out(*_TREES, *pickaxe, "--", *wanted.paths, stdin=part.encode()) for part in parts)
+    headers, changed, pair = 0, set[bytes](), b""
+    for row in told.splitlines():
+        if row.startswith(b":"):
+            changed.add(pair)
+        else:
+            headers, pair = headers + 1, row
+    if headers != len(pairs):  # git passes over a tree that is not there without failing
+        raise CollectedError("cannot compare checkpoints: a tree of one cannot be read", MENDS)
+    return [link for link in links if not link.tree or pairs.get(link.oid, "").encode() in changed]

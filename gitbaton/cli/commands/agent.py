@@ -1,0 +1,147 @@
+"""``git baton agent``."""
+
+import os
+from typing import Annotated, Optional
+
+from gitbaton.agents.install import agentdoctor, agents, levels
+from gitbaton.agents.install.levels import Place
+from gitbaton.agents.install.plan import InstallPlan, apply, refuse_others, share
+from gitbaton.base import terminal
+from gitbaton.base.codec import Json, check_new_track, in_quotes, path_document, plain
+from gitbaton.base.errors import BatonError, NotARepositoryError, UsageError
+from gitbaton.cli.columns import fitted
+from gitbaton.cli.common import DryRun, one_of, opened, picked, print_json, print_plan, say_findings, warn_all
+from gitbaton.cli.options import Argument, Invocation, Option
+
+TAKEN = {  # which options an action takes
+    "install": {"user", "project", "all", "track", "agents-md", "trust", "dry-run"},
+    "uninstall": {"user", "project", "all", "dry-run"},
+    "list": {"json"},
+    "doctor": {"json"},
+}
+
+
+def command(
+    ctx: Invocation,
+    words: Annotated[
+        list[str],
+        Argument(metavar="(install | uninstall) AGENT... | list | doctor", help="What to do, for which agents."),
+    ],
+    user: Annotated[bool, Option("--user", help="In your home folder: for every repository.")] = False,
+    project: Annotated[bool, Option("--project", help="In this work tree; the default.")] = False,
+    every: Annotated[bool, Option("--all", help="Every client found here; every one that is installed.")] = False,
+    track: Annotated[Optional[str], Option(metavar="NAME", help="The hooks' track, '' for none; not given: as it is.")] = None,
+    agents_md: Annotated[bool, Option("--agents-md", help="Also a marked block in AGENTS.md.")] = False,
+    give: Annotated[bool, Option("--trust", help="Let Codex trust these hooks, through its app server.")] = False,
+    dry_run: DryRun = False,
+    json: Annotated[bool, Option("--json", help="Print JSON (list, doctor).")] = False,
+) -> int:
+    """Join coding agents on: claude, codex, gemini, opencode, copilot, cursor.
+
+    Their hooks take checkpoints and tell the model where things stand.
+
+    An install merges our hooks into the client's own settings and writes the skill that tells the agent when to take a
+    checkpoint. What else is in those files stays byte for byte, twice is once, and uninstall removes exactly ours. --project
+    (the default) writes below the root of the work tree, --user below the home directory; hooks there act only where gitbaton
+    is used already (see baton.everywhere). An install without --track keeps the one that is there, and --track '' takes it
+    away. --trust tells Codex to trust our hooks, and no others, through its own app server. 'agent doctor' says what would not
+    run, and exits with 1 then.
+
+    Examples:
+        git baton agent list
+        git baton agent install claude --dry-run
+        git baton agent uninstall claude --dry-run
+    """
+    given = {"user": user, "project": project, "all": every, "track": track is not None, "agents-md": agents_md}
+    _check(words, {**given, "trust": give, "dry-run": dry_run, "json": json})
+    one_of(user=user, project=project)
+    if words[0] == "list":
+        return _list(_places(ctx), json=json)
+    if words[0] == "doctor":
+        return say_findings(agentdoctor.examine(_places(ctx), os.getcwd()), json=json)
+    if agents_md and user:
+        raise UsageError("--agents-md is for a project, not for --user")
+    where = _places(ctx, user=user, project=not user)[0]
+    clients = agents.named(words[1:], where, every=every, install=words[0] == "install")
+    if words[0] == "uninstall":
+        _carry_out(ctx, where, agents.plan_uninstall(where, clients, every=every), dry_run, "nothing of ours is installed")
+        return 0
+    track = check_new_track(track) if track else track
+    plan = agents.plan_install(where, clients, track=track, agents_md=agents_md, trusted=give)
+    question = agentdoctor.trust_question(where, clients, track, os.getcwd()) if give else None
+    _carry_out(ctx, where, plan, dry_run, "everything is in place")
+    if not dry_run:
+        warn_all(levels.doubled(levels.rows(_places(ctx))))
+    if question is not None:
+        offered = f"would let codex trust our {len(question.wanted)} hooks, through its app server"
+        terminal.say(offered if dry_run else agentdoctor.give_trust(question))
+    return 0
+
+
+def _check(words: list[str], given: dict[str, bool]) -> None:
+    """Refuse an action that is none, and options and words that it does not take."""
+    taken = TAKEN.get(words[0])
+    if taken is None:
+        names = ", ".join(f"'{name}'" for name in TAKEN)
+        raise UsageError(f"{in_quotes(words[0])} is not understood; it can be one of {names}")
+    wrong = [name for name, on in given.items() if on and name not in taken]
+    if wrong:
+        raise UsageError(f"--{wrong[0]} is not for '{words[0]}'")
+    if "all" not in taken and len(words) > 1:
+        raise UsageError(f"unexpected argument {in_quotes(words[1])}")
+    if "all" in taken and given["all"] == (len(words) > 1):
+        raise UsageError(f"'{words[0]}' takes the names of agents, or --all")
+
+
+def _places(ctx: Invocation, *, user: bool = True, project: bool = True) -> list[Place]:
+    """The levels asked for, the project's first; of both, those that there are."""
+    try:
+        with opened(ctx) as baton:
+            layout, shared = baton.repo.layout, baton.repo.shared_dir
+            refuse_others(baton.repo, shared)
+            return levels.places(os.environ, layout.root, layout.git_dir, shared, user=user, project=project)
+    except NotARepositoryError:
+        if not user:
+            raise
+    except BatonError:
+        if project:
+            raise
+    return levels.places(os.environ, None, None, None, user=True, project=False)
+
+
+def _carry_out(ctx: Invocation, where: Place, plan: InstallPlan, dry_run: bool, nothing: str) -> None:
+    if dry_run or not plan.steps:
+        print_plan([step.text for step in plan.steps], dry_run=dry_run, nothing=nothing)
+    else:
+        apply(plan, lambda text: terminal.say(plain(text)))
+    warn_all(plan.notices)
+    terminal.tell_hints(plan.remarks)
+    if where.level == "project" and not dry_run:
+        with opened(ctx) as baton:
+            share(baton.repo)
+
+
+def _list(places: list[Place], *, json: bool) -> int:
+    rows = levels.rows(places)
+    here = {row.client.name: levels.program(row.client, places[0].env) is not None for row in rows}
+    if json:
+        print_json({"agents": [_document(row, here=here[row.client.name]) for row in rows]})
+    else:
+        for row in rows:
+            client = "on PATH" if here[row.client.name] else "not on PATH"
+            names = [f"'{name}'" for name in row.tracks if name is not None]
+            more = f", track {', '.join(names)}" if names else f": {row.reason}" if row.reason else ""
+            terminal.say(fitted(plain(f"{row.client.name:<9} {row.level:<8} {row.state:<14} {row.file} ({client}){more}")))
+    return 0
+
+
+def _document(row: levels.Row, *, here: bool) -> Json:
+    """Return the JSON of a client at a level; ``here``: whether its program is on PATH."""
+    return {
+        "agent": row.client.name,
+        "level": row.level,
+        "file": path_document(row.path),
+        **picked(row, "state", "tracks"),
+        "client_on_path": here,
+        "reason": row.reason,
+    }

@@ -1,0 +1,205 @@
+"""``git baton blame`` and ``why``: where each line of a file came from."""
+
+import os
+import tempfile
+from collections.abc import Sequence
+from typing import Annotated, Optional
+
+from gitbaton.base import terminal
+from gitbaton.base.codec import Json, bare, first_line, in_double_quotes, in_quotes, plain
+from gitbaton.base.errors import BatonError, NotFoundError, UsageError
+from gitbaton.base.model import BEFORE_PROMPT, LAST_PROMPT, NOT_ENDED, Oid, Stored, TestRun, at_prompt
+from gitbaton.care.tools.blaming import BlamedCommit, BlamedLine, before, blame, turn_around
+from gitbaton.checkpoints.baton import Baton
+from gitbaton.checkpoints.render import (
+    in_shell,
+    path_in_quotes,
+    quote,
+    stored_document,
+    test_line,
+    test_result,
+    title,
+    turn_of,
+    turn_prompt,
+)
+from gitbaton.cli.columns import cut
+from gitbaton.cli.common import AsJson, opened, paged, print_json, warn_all
+from gitbaton.cli.look import Cell, Column, Look
+from gitbaton.cli.options import Argument, Invocation, Option
+
+_COLUMNS = (Column(), Column(goes=2), Column(goes=1, right=True), Column(goes=3), Column())
+_WORDS = 40  # columns of a checkpoint's words beside a line
+
+
+def command(
+    ctx: Invocation,
+    file: Annotated[str, Argument(metavar="FILE", help="A file of the work tree, as it is now.")],
+    lines: Annotated[
+        Optional[list[str]], Option("-L", metavar="RANGE", help="Only these lines, as for git blame: 3,7 or 3,+5; may repeat.")
+    ] = None,
+    json: AsJson = False,
+) -> int:
+    """Show with which checkpoint each line of a file came, or with which commit.
+
+    A line came with the checkpoint of any track that held it first while its own HEAD did not, else with a commit. Lines that
+    nobody committed are included; 'now' is what no checkpoint holds yet.
+
+    Examples:
+        git baton blame a.txt
+        git baton blame a.txt -L 1,1
+    """
+    with opened(ctx) as baton, tempfile.TemporaryDirectory(prefix="gitbaton-") as scratch:
+        found = of_file(baton, scratch, ctx.obj.repo_root, file, lines or ())
+        if json:
+            print_json({"file": file, "lines": [line_document(line) for line in found]})
+        else:
+            with paged(ctx, baton) as look:
+                origins = (line.origin for line in found if line.origin)
+                ids = look.ids(one.oid if isinstance(one, BlamedCommit) else one.id for one in origins)
+                wide = len(str(found[-1].number)) if found else 1
+                rows = [[*_origin(look, ids, line), f"{line.number:{wide}}  {shown(line)}"] for line in found]
+                terminal.say_lines(look.table(_COLUMNS, rows))
+    return 0
+
+
+def of_file(baton: Baton, scratch: str, start: Optional[str], file: str, ranges: Sequence[str]) -> list[BlamedLine]:
+    """Return the lines of a file that is named as seen from the current directory; ``scratch`` is a folder for objects, to be
+    removed after the last use of ``baton``. Raises NotFoundError, UsageError."""
+    root = baton.repo.layout.root
+    if root is None:
+        raise BatonError("there is no work tree to look at")
+    folder, name = os.path.split(os.path.join(os.path.realpath(start or os.getcwd()), file))
+    path = os.path.relpath(os.path.join(os.path.realpath(folder), name), os.path.realpath(root))
+    if path.startswith("../") or not name:
+        raise NotFoundError(f"{path_in_quotes(file)} is no file of this work tree")
+    found, warnings = blame(baton, path, scratch, ranges)
+    warn_all([text for text in warnings if path_in_quotes(path) in text])
+    return found
+
+
+def shown(line: BlamedLine) -> str:
+    """Return the text of a line, fit for a terminal."""
+    return plain(line.text.decode("utf-8", "replace").expandtabs(4).rstrip("\r"))
+
+
+def _origin(look: Look, ids: dict[str, Cell], line: BlamedLine) -> list[Cell | str]:
+    one = line.origin
+    if one is None:
+        return [(("now", "drift"),), "", "", "in no checkpoint yet"]
+    if isinstance(one, BlamedCommit):
+        return [ids[one.oid], "commit", look.age(one.created), cut(plain(one.summary), _WORDS)]
+    track = plain(one.checkpoint.track)
+    return [ids[one.id], track, look.age(one.checkpoint.created), look.words(one, cut(title(one)[0], _WORDS))]
+
+
+def line_document(line: BlamedLine) -> dict[str, Json]:
+    """Return the JSON of a line and of its origin."""
+    one = line.origin
+    origin: Json = None
+    if isinstance(one, BlamedCommit):
+        origin = {"commit": one.oid, "author": one.author, "summary": one.summary}
+    elif one is not None:
+        origin = {"checkpoint": stored_document(one)}
+    text = line.text.decode("utf-8", "replace")
+    return {"line": line.number, "text": text, "origin": origin, "path": line.path, "then": line.then}
+
+
+_SAID = 12  # lines of what the agent said
+
+
+def why(
+    ctx: Invocation,
+    place: Annotated[str, Argument(metavar="FILE:LINE", help="A line of a file of the work tree, as it is now.")],
+    json: AsJson = False,
+) -> int:
+    """Show the words behind a line: the checkpoint that it came with, its prompt, tests and what the agent said.
+
+    The checkpoint is the one that 'git baton blame' names. Conversations are shown as far as they are stored here.
+
+    Examples:
+        git baton why a.txt:1
+    """
+    file, _, number = place.rpartition(":")
+    if not file or not number.isdecimal() or len(number) > 9 or int(number) == 0:
+        raise UsageError(f"{in_quotes(place)} is not FILE:LINE", "such as src/num.py:13")
+    with opened(ctx) as baton, tempfile.TemporaryDirectory(prefix="gitbaton-") as scratch:
+        [line] = of_file(baton, scratch, ctx.obj.repo_root, file, [f"{number},+1"])
+        older = before(baton, line)
+        if json:
+            print_json({"file": file, **line_document(line), "before": [*older]})
+        else:
+            with paged(ctx, baton) as look:
+                terminal.say(f"{plain(file)}:{number}   {shown(line).strip()}")
+                terminal.say_lines(_why_lines(baton, look, line, older, in_shell(file)))
+    return 0
+
+
+def _why_lines(baton: Baton, look: Look, line: BlamedLine, older: tuple[str, ...], file: str) -> list[str]:
+    one = line.origin
+    there = in_shell(f":(top){line.path}") if line.path != os.path.normpath(file) else file  # elsewhere, or renamed since
+    was = [_pair("before", plain(text).strip()) for text in older]
+    if one is None:
+        diff = [f"git baton diff -- {file}"] if baton.store.chains()[0] else []
+        return ["came since the newest checkpoint, and is in none yet", *was, *diff]
+    if isinstance(one, BlamedCommit):
+        oid = look.id(one.oid)
+        came = f"came with commit {oid}, {in_double_quotes(one.summary)}, {bare(one.author)}, {look.age(one.created)}"
+        return [came, *was, f"git show {oid} -- {there}"]
+    c, oid = one.checkpoint, look.id(one.id)
+    turn = f"turn {turn_of(c)} of " if turn_of(c) else "track "
+    prompted, by_hand = at_prompt(c.kind, c.step), c.kind == "auto" and c.step == BEFORE_PROMPT
+    client, previous = f", {bare(c.agent.name)}" if c.agent and not by_hand else "", c.previous
+    came = f"came with {oid}, {turn}{bare(c.track)}, {look.age(c.created)}{client}"
+    kept = previous is not None and _is_there(baton, previous)
+    diff = [f"git baton diff {baton.short(previous)} {baton.short(one.id)} -- {there}"] if previous and kept else []
+    perhaps = (
+        (not kept and previous is not None, "of an earlier one: those before it were removed"),
+        (prompted and not by_hand, "by hand, before the next prompt"),
+    )
+    doubts = [_pair("perhaps", text) for holds, text in perhaps if holds]
+    return [came, *quote([*_words(baton, look, one), *was, *doubts], one), *diff, f"git baton show {baton.short(one.id)}"]
+
+
+def _is_there(baton: Baton, oid: Oid) -> bool:
+    try:
+        return bool(baton.resolve(oid))
+    except NotFoundError:  # pruned since
+        return False
+
+
+def _words(baton: Baton, look: Look, stored: Stored) -> list[str]:
+    """The words of a checkpoint and of the turn that it ended."""
+    c, seen = stored.checkpoint, stored.checkpoint.observed
+    if at_prompt(c.kind, c.step):  # what was observed is older than the files
+        if c.step == BEFORE_PROMPT:
+            return [_pair("step", "changed before a prompt, in no turn of this session: by hand, or by another agent")]
+        return [_pair("prompt", c.step.removeprefix(NOT_ENDED).removeprefix(": ").rpartition(LAST_PROMPT)[2])]
+    tells = stored if c.kind == "auto" else turn_around(baton, stored)
+    told = baton.told(tells) if tells is not None else None
+    asked = (told.asked if told else ()) or (tells.checkpoint.observed.asked if tells and tells.checkpoint.observed else ())
+    prompt = turn_prompt(tells.checkpoint.step, asked) if tells is not None and asked else None
+    decided = [("decision", one.text) for one in c.decided if one.made >= c.created]
+    words = [("step", c.step), *([("note", c.note)] if c.note else []), *decided] if c.kind == "manual" else []
+    words += [("prompt", prompt.text)] if prompt is not None else []
+    rows = [*(_pair(*word) for word in words), *(_tests(look, run) for run in (seen.tests[:1] if seen else ()))]
+    last = (one for one in (told.said, told.saying) if one) if told else ()
+    said = next((one for one in last if prompt is None or one.at >= prompt.at), None)
+    if said is not None:  # what was said before it was asked is another turn's
+        kept = said.text.strip().splitlines()
+        one = tells or stored
+        more = [f"... and {len(kept) - _SAID} lines more: git baton transcript show {baton.short(one.id)}"]
+        rows.append(_pair("said", "\n".join([*kept[:_SAID], *(more if len(kept) > _SAID else [])])))
+    return rows or [_pair("step", first_line(c.step))]
+
+
+def _tests(look: Look, run: TestRun) -> str:
+    """A test command, and how it ended in a sign and a word."""
+    command, ended = first_line(run.command), test_result(run)
+    rest = test_line(run, look.age(run.ended), run.edited).removeprefix(f"{command}: {ended}")
+    return f"{_pair('tests', command)}  {look.text(look.state(run.result, ended))}{plain(rest)}"
+
+
+def _pair(name: str, text: str) -> str:
+    """Return a name and its text, further lines below each other."""
+    first, *rest = [plain(row) for row in text.split("\n")]
+    return "\n".join([f"  {name:<9}{first}", *(f"{'':11}{row}" for row in rest)])

@@ -1,0 +1,408 @@
+"""``git baton log``."""
+
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import chain, repeat
+from typing import TYPE_CHECKING, Annotated, Optional
+
+from gitbaton.base import terminal
+from gitbaton.base.codec import counted, in_quotes, plain, timestamp
+from gitbaton.base.errors import NotFoundError, RecordError, UsageError
+from gitbaton.base.model import INSIDE, KINDS, TURN_ENDED, Oid, Stored, is_turn
+from gitbaton.checkpoints.baton import Baton
+from gitbaton.checkpoints.render import first_few, line, origin, porcelain, some, stored_document, title, verdict
+from gitbaton.checkpoints.store import History, safety_ref
+from gitbaton.checkpoints.store.meta import Meta
+from gitbaton.cli.commands.retaining import marked
+from gitbaton.cli.common import (
+    AsJson,
+    Nul,
+    Porcelain,
+    Track,
+    divided,
+    is_path,
+    left_out,
+    one_meant,
+    one_of,
+    opened,
+    paged,
+    print_json,
+    refuse_no_paths,
+    warn_all,
+)
+from gitbaton.cli.look import TAKE_BACK, Cell, Column, Look, turn_document, turn_header, turn_step
+from gitbaton.cli.options import AFTER, Argument, Invocation, Option
+
+if TYPE_CHECKING:
+    from gitbaton.care.tools.blaming import BlamedCommit
+    from gitbaton.checkpoints.store.selection import Selection
+    from gitbaton.checkpoints.store.turns import UnderWay
+
+_NAMED = re.compile(r"(?<= of )[0-9a-f]{7,64}(?=:)")  # an id in the step of a safety checkpoint
+_LANES = 8  # tracks that have a lane of their own in a graph; all others share the last one
+COLUMNS = ("id", "track", "created", "kind", "validation", "label", "branch", "head", "step")
+
+
+def command(
+    ctx: Invocation,
+    words: Annotated[
+        Optional[list[str]],
+        Argument(
+            metavar="[CHECKPOINT] [--] [PATH]...",
+            help="A track, or as for show: list from there on. Only those that changed a file that PATH matches.",
+        ),
+    ] = None,
+    track: Track = None,
+    limit: Annotated[Optional[int], Option("-n", "--max-count", metavar="N", min=0, help="List at most N; -3 is -n 3.")] = None,
+    everything: Annotated[bool, Option("--all", help="List those of every track.")] = False,
+    since: Annotated[
+        Optional[str], Option("--since", "--after", metavar="DATE", help="Not older: '2 hours ago', '2026-01-31'.")
+    ] = None,
+    until: Annotated[Optional[str], Option("--until", "--before", metavar="DATE", help="Not newer.")] = None,
+    grep: Annotated[
+        Optional[list[str]],
+        Option("--grep", metavar="PATTERN", help="In whose own step, note, decision, next_cmd, label or prompt it matches."),
+    ] = None,
+    ignore_case: Annotated[
+        bool, Option("--regexp-ignore-case", "-i", help="PATTERN: upper and lower case are the same.")
+    ] = False,
+    extended: Annotated[
+        bool, Option("--extended-regexp", "-E", help="PATTERN: an extended regular expression, not git's basic one.")
+    ] = False,
+    fixed: Annotated[bool, Option("--fixed-strings", "-F", help="PATTERN: just a text.")] = False,
+    text: Annotated[
+        Optional[str], Option("-S", metavar="STRING", help="That changed how often STRING occurs in the files.")
+    ] = None,
+    kind: Annotated[Optional[list[str]], Option("--kind", metavar="KIND", help="Of this kind: manual, auto or safety.")] = None,
+    agent: Annotated[Optional[list[str]], Option("--agent", metavar="CLIENT", help="That this agent took, as claude.")] = None,
+    stat: Annotated[bool, Option("--stat", help="Show how much each changed in which files.")] = False,
+    patch: Annotated[bool, Option("--patch", "-p", help="Show what each changed, as git log shows it.")] = False,
+    no_fold: Annotated[
+        bool, Option("--no-fold", help="Show also turns without an edit, which else are one line. N does not count that line.")
+    ] = False,
+    graph: Annotated[bool, Option("--graph", help="Draw every track as a lane, and the commits between them.")] = False,
+    json: AsJson = False,
+    stable: Porcelain = False,
+    nul: Nul = False,
+) -> int:
+    """List the checkpoints of a track, newest first; with options those that all of them ask for.
+
+    --grep, --kind and --agent may be given several times, for one or the other. What changed is told against the checkpoint
+    before, of a track's first one against its HEAD. Carried words count where they were written.
+
+    DATE is in git's words ('2 hours ago'), PATTERN a basic regular expression as 'git log' has it, held against the lines of a
+    checkpoint's own step, note, decisions, next_cmd, label and prompt. KIND is manual, auto, or safety (before a restore). With
+    STRING those whose files changed how often it occurs in them; PATH is a pathspec as seen from the current directory. N
+    counts what is left. --stat and --patch show what each changed as 'git log' shows it, with its settings; with STRING or
+    PATH no more than that.
+
+    Automatic checkpoints that follow each other and changed no file are one line, which N does not count, unless --no-fold is
+    given or some are picked by PATTERN, KIND, CLIENT, STRING or PATH; the newest, one with a label and one that is pinned stay.
+    So are undos and redos that follow each other. A turn that is open here, for it goes on or was cut short, and has changed
+    files stands first, without an id and beside N: 'git baton revert' takes it back, and '@~1' is the checkpoint below it.
+    'o' stands before a manual checkpoint, '.' before an automatic one, and '<' where files were restored in this work tree;
+    with N or CHECKPOINT only restores below the first line are shown.
+
+    --graph draws all tracks, or the one that is named, each as a lane; '*' is a commit, in the lanes of those that stood on it.
+
+    Examples:
+        git baton log -3   # the newest three
+        git baton log --graph
+        git baton log parser --stat
+        git baton log --all --since "2 hours ago"
+        git baton log -- a.txt
+    """
+    one_of(json=json, porcelain=stable or nul)
+    one_of(**{"extended-regexp": extended, "fixed-strings": fixed})
+    forms = [name for name, given in (("--stat", stat), ("--patch", patch), ("--graph", graph)) if given]
+    if graph and len(forms) > 1:
+        raise UsageError(f"{forms[0]} and --graph exclude each other")
+    if forms and (json or stable or nul):
+        raise UsageError(f"{forms[0]} and {'--json' if json else '--porcelain'} exclude each other")
+    with opened(ctx) as baton:
+        name, paths = _meant(ctx, baton, words or [], track)
+        if everything and (name is not None or track is not None):
+            raise UsageError(f"{'a checkpoint or track' if track is None else '--track'} and --all exclude each other")
+        one_meant(name, track)
+        everything = everything or (graph and name is None and track is None)
+        place = ctx.obj.repo_root or os.getcwd()
+        wanted = None
+        if paths or any(given is not None for given in (since, until, grep, text, kind, agent)):
+            form = "extended" if extended else "fixed" if fixed else "basic"
+            patterns = [(pattern, form, ignore_case) for pattern in grep or ()]
+            wanted = _selection(baton, since, until, kind, agent, patterns, text, paths, place)
+        chosen = any((grep, text, kind, agent, paths))  # what is asked for is shown
+        whole, pins = json or stable or nul or no_fold or chosen, marked(baton)
+        asked = partial(baton.history, track, everything=everything, name=name, wanted=wanted)
+        history, rows = _found(asked, pins, limit, whole=whole)
+        newest = wanted is None and not graph and (name is None or baton.is_track(name))
+        going = _under_way(baton, history, everything=everything) if newest else None
+        if json:
+            listed = [{**stored_document(s), **pins.document(s.id)} for s in history.items]
+            print_json({"checkpoints": listed, **({"open_turn": turn_document(going)} if going else {})})
+        elif stable or nul:
+            more = [turn_header(going)] if going else []
+            terminal.write(porcelain(COLUMNS, map(_fields, history.items), nul=nul, foreign=history.items, more=more))
+        else:
+            if rows and not chosen and until is None:
+                below = name is not None or limit is not None
+                rows = _with_restores(baton, rows, everything=everything, below=below, fold=not no_fold)
+            with paged(ctx, baton) as look:
+                lines = _lines(baton, look, rows, history, pins, going, everything=everything and not graph, graph=graph)
+                changes: Iterator[bytes] = repeat(b"")
+                if forms and not graph:
+                    forms += [] if text is None else [f"-S{text}"]
+                    changes = chain([b""] if going else [], _changes(baton, look, rows, history, forms, paths, place))
+                for told, changed in zip(lines, changes, strict=False):
+                    terminal.say(told)
+                    terminal.write(f"\n{os.fsdecode(changed)}\n\n" if changed else "")
+            warn_all(_inside(history.items))
+    left_out(history.problems)
+    return 0
+
+
+def _inside(items: Sequence[Stored]) -> list[str]:
+    """Warn that no turn holds what was changed inside other repositories."""
+    turns = [s.checkpoint for s in items if is_turn(s.checkpoint.kind, s.checkpoint.step)]
+    inside = sorted({one.path for c in turns if c.files for one in c.files.skipped if one.reason in INSIDE})
+    there = some(len(inside), first_few(inside))
+    return [f"what was changed inside {there} is in no turn, and in no checkpoint"] if inside else []
+
+
+def _under_way(baton: Baton, history: History, *, everything: bool) -> "UnderWay | None":
+    """Return the turn that is open in this work tree, of the track that is listed, or of the current one."""
+    track = baton.current() if everything else history.items[0].checkpoint.track if history.items else None
+    return baton.under_way(track) if track is not None else None
+
+
+def _selection(
+    baton: Baton,
+    since: Optional[str],
+    until: Optional[str],
+    kinds: Optional[list[str]],
+    agents: Optional[list[str]],
+    patterns: Sequence[tuple[str, str, bool]],
+    text: Optional[str],
+    paths: Sequence[str],
+    place: str,
+) -> "Selection":
+    """Return the selection of the options; a pattern has its form, and whether case does not count. Raises UsageError."""
+    from gitbaton.checkpoints.names import moment_of
+    from gitbaton.checkpoints.store.selection import Expression, Selection
+
+    for one in kinds or ():
+        if one not in KINDS:
+            raise UsageError(f"--kind is {in_quotes(one)}; it can be {', '.join(map(repr, KINDS[:-1]))} or '{KINDS[-1]}'")
+    if text == "":
+        raise UsageError("-S has nothing to look for")
+    hint = "as in '2 hours ago' or '2026-01-31'"
+    return Selection(
+        since=None if since is None else moment_of(baton.store, since, hint),
+        until=None if until is None else moment_of(baton.store, until, hint).replace(microsecond=999_999),
+        kinds=tuple(kinds or ()),
+        agents=tuple(agents or ()),
+        words=tuple(Expression(pattern, form, ignore_case=ignore_case) for pattern, form, ignore_case in patterns),
+        text=text,
+        paths=tuple(paths),
+        directory=place,
+    )
+
+
+def _found(ask: Callable[..., History], pins: Meta, limit: Optional[int], *, whole: bool) -> tuple[History, list[list[Stored]]]:
+    """Return the checkpoints that are asked for, and their rows, of which ``limit`` are no folded ones, however many those
+    are."""
+    if whole or limit is None:
+        history = ask(limit=limit)
+        return history, [[s] for s in history.items] if whole else _folded(history.items, pins)
+    most = limit + 1
+    while True:
+        history = ask(limit=most)
+        rows = _folded(history.items, pins)
+        shown = [at for at, row in enumerate(rows, 1) if len(row) == 1]
+        if len(shown) > limit:
+            return history, rows[: (0, *shown)[limit]]
+        if len(history.items) < most:
+            return history, rows
+        most *= 4
+
+
+def _fields(stored: Stored) -> tuple[str, ...]:
+    c, said = stored.checkpoint, verdict(stored)
+    return stored.id, c.track, timestamp(c.created), c.kind, said, c.label or "", c.branch or "", c.head or "", c.step
+
+
+def _changes(
+    baton: Baton, look: Look, rows: Sequence[list[Stored]], history: History, forms: list[str], paths: list[str], place: str
+) -> Iterator[bytes]:
+    """Yield git's output of each row's change; nothing of a restore and of a folded row."""
+    from gitbaton.care.tools import comparing
+
+    listed = {s.id for s in history.items}
+    alone = [len(row) == 1 and row[0].id in listed for row in rows]
+    each = [row[0] for row, is_one in zip(rows, alone, strict=True) if is_one]
+    colour = "--color=always" if look.colors else "--color=never"
+    shown = comparing.changes(baton, each, [colour, *forms], paths, place, look.columns)
+    return (next(shown) if is_one else b"" for is_one in alone)
+
+
+def _folded(items: Sequence[Stored], pins: Meta) -> list[list[Stored]]:
+    """Return a row for each checkpoint, and one for automatic ones that follow each other and changed no file; the newest is
+    never among those, nor one with a label or a pin."""
+    idle, trees = set[Oid](), dict[str, Oid]()
+    for stored in reversed(items[1:]):
+        c, before = stored.checkpoint, trees.get(stored.checkpoint.track, stored.tree)
+        trees[c.track] = stored.tree  # after a prune the one before is another than the one that was counted against
+        if c.kind == "auto" and not c.label and c.files and not c.files.changed and before == stored.tree:
+            idle |= set() if pins.pinned(stored.id) else {stored.id}
+    return _joined([[stored] for stored in items], idle)
+
+
+def _joined(rows: Sequence[list[Stored]], ids: set[Oid]) -> list[list[Stored]]:
+    """Make one row of those that follow one another and are of these ids."""
+    found: list[list[Stored]] = []
+    for row in rows:
+        if row[0].id in ids and found and found[-1][0].id in ids:
+            found[-1] += row
+        else:
+            found.append(row)
+    return found
+
+
+def _with_restores(baton: Baton, rows: list[list[Stored]], *, everything: bool, below: bool, fold: bool) -> list[list[Stored]]:
+    """Add the restores of this work tree since the oldest row, of its track; only ``below`` the newest. With ``fold`` undos and
+    redos that follow each other are one row, the newest of them first."""
+    layout, newest, oldest = baton.repo.layout, rows[0][0].checkpoint, rows[-1][-1].checkpoint
+    found = list(rows)
+    try:
+        tip = baton.store.tip_at(safety_ref(layout.git_dir, layout.common_dir))
+    except RecordError as error:
+        terminal.warn(f"restores are not shown: {error.message}")
+        return found
+    for stored in baton.store.newest(tip) if tip is not None else ():
+        c = stored.checkpoint
+        if c.created <= oldest.created:
+            break
+        if not stored.foreign and (everything or c.track == newest.track) and not (below and c.created > newest.created):
+            found.append([stored])
+    steps = {row[0].id for row in found[len(rows) :] if fold and (done := row[0].checkpoint.restore) and done.op != "restore"}
+    return _joined(sorted(found, key=lambda row: row[0].checkpoint.created, reverse=True), steps)
+
+
+def _lines(
+    baton: Baton,
+    look: Look,
+    rows: Sequence[list[Stored]],
+    history: History,
+    pins: Meta,
+    going: "UnderWay | None",
+    *,
+    everything: bool,
+    graph: bool = False,
+) -> Iterator[str]:
+    """Yield a line for each row: a checkpoint, a restore, or how many turns went by without an edit; before them one for the
+    open turn, ``going``; with ``graph`` also the names of the lanes, and the commits that the checkpoints stand on."""
+    listed = {s.id for s in history.items}
+    alone = [row[0] for row in rows if len(row) == 1 or row[0].checkpoint.restore]
+    ids = look.ids(s.checkpoint.restore.target if s.checkpoint.restore and s.id not in listed else s.id for s in alone)
+    cells = list[tuple[Cell | str, ...]]()
+    entries: Sequence[list[Stored] | BlamedCommit] = rows
+    drawn: list[Cell] = []
+    if graph:
+        entries, drawn, names = _drawn(baton, look, rows)
+        yield from names
+    if going is not None:
+        said, track = turn_step(going), plain(going.track) if everything else ""
+        taken = ((said, ""), (f"  {TAKE_BACK}", "home"))
+        cells.append(
+            ("", ".", look.age(going.span.since), track, look.state("pending"), counted(len(going.paths), "file"), taken)
+        )
+    for row in entries:
+        if not isinstance(row, list):
+            said = f"commit: {plain(row.summary)}"
+            cells.append((((row.oid[:7], ""),), "", look.age(row.created), "", "", "", ((said, "home"),)))
+            continue
+        s, c = row[0], row[0].checkpoint
+        track = plain(c.track) if everything else ""
+        if len(row) > 1 and c.restore is None:
+            turns = all(one.checkpoint.step.startswith(TURN_ENDED) for one in row)
+            said = f"({counted(len(row), 'turn' if turns else 'automatic checkpoint')} without an edit)"
+            cells.append(("", "", "", "", "", "", ((said, "home"),)))
+            continue
+        if c.restore is not None and s.id not in listed:
+            said, digits = line(c.step).removeprefix("before "), sum(len(text) for text, _ in ids[c.restore.target])
+            named = _NAMED.search(said)
+            said = said[: named.start() + digits] + said[named.end() :] if named else said
+            done = {"restore": ("restore of", "restored"), "revert": ("revert of", "reverted")}.get(c.restore.op)
+            said = said.replace(*done, 1) if done is not None else said
+            if c.restore.op == "restore" and c.restore.target in pins.forgotten:  # elsewhere: its words are still here
+                said = "restored a forgotten checkpoint"
+            said = f"undo and redo, {len(row)} times; last: {said}" if len(row) > 1 else said
+            cells.append(("", look.kind(s), look.age(c.created), track, "", "", ((said, "restored"),)))
+            continue
+        step, ran = title(s)
+        words = look.words(s, step, origin(s, history.origins.get(s.id) or baton.store.origins(c.track)))
+        label = "".join(f"[{line(name)}] " for name in dict.fromkeys((pins.names.get(s.id), c.label)) if name)
+        at = int(s.foreign_words)  # behind the sign that quotes
+        words = (*words[:at], (label, "manual"), ("(pinned) " if pins.pinned(s.id) else "", ""), *words[at:])
+        tests = look.state(ran.result) if ran else look.state(verdict(s))
+        files = counted(c.files.changed, "file") if c.files else ""
+        cells.append((ids[s.id], look.kind(s), look.age(c.created), track, tests, files, words))
+    columns = (Column(), Column(), Column(right=True), Column(goes=1), Column(goes=2), Column(goes=3, right=True), Column())
+    if graph:
+        cells = [(lane, *row[:1], *row[2:]) for lane, row in zip(drawn, cells, strict=True)]
+    yield from look.table(columns, cells)
+
+
+def _drawn(
+    baton: Baton, look: Look, rows: Sequence[list[Stored]]
+) -> "tuple[list[list[Stored] | BlamedCommit], list[Cell], list[str]]":
+    """Return rows and the commits that they stand on, newest first; the lanes beside each, and a line for the name of each
+    lane."""
+    from gitbaton.care.tools.blaming import commits
+
+    heads: dict[Oid | None, set[str]] = {}
+    for stored in (s for row in rows for s in row):
+        heads.setdefault(stored.checkpoint.head, set()).add(stored.checkpoint.track)
+    found: list[list[Stored] | BlamedCommit] = [*rows, *commits(baton, heads)]
+    found.sort(key=lambda row: row[0].checkpoint.created if isinstance(row, list) else row.created, reverse=True)
+    met: dict[str, list[int]] = {}
+    for at, row in enumerate(found):
+        for track in [row[0].checkpoint.track] if isinstance(row, list) else sorted(heads[row.oid] & {*met}):
+            met.setdefault(track, []).append(at)
+    lane = {track: min(number, _LANES - 1) for number, track in enumerate(met)}
+    cells = list[Cell]()
+    for at, row in enumerate(found):
+        marks = {lane[track]: "|" for track, places in met.items() if places[0] < at < places[-1]}
+        if isinstance(row, list):
+            marks[lane[row[0].checkpoint.track]] = ":" if len(row) > 1 else look.kind(row[0])[0][0]
+            between = " "
+        else:
+            on = sorted(lane[track] for track in heads[row.oid] if track in lane)
+            marks |= dict.fromkeys(range(on[0], on[-1] + 1), "-") if on else {}
+            marks |= dict.fromkeys(on, "*")
+            between = "-"
+        text = "".join(
+            marks.get(n, " ") + (between if {marks.get(n), marks.get(n + 1)} <= {"*", "-"} else " ") for n in range(_LANES)
+        )
+        cells.append(((text.rstrip(), ""),))
+    named = list(lane)
+    names = ["| " * number + plain(track) for number, track in enumerate(named[: _LANES - 1])]
+    rest = ", ".join(map(plain, named[_LANES - 1 :]))
+    return found, cells, names + (["| " * (_LANES - 1) + rest] if rest else [])
+
+
+def _meant(ctx: Invocation, baton: Baton, words: list[str], track: Optional[str]) -> tuple[Optional[str], list[str]]:
+    """Return the checkpoint or track, if one is named, and the paths. Without ``--`` the first word is a path where there is
+    one and no checkpoint is called so. Raises NotFoundError."""
+    names, paths = divided(ctx, words, 1)
+    if ctx.meta.get(AFTER) is None:
+        place = ctx.obj.repo_root or ""
+        if names and is_path(place, names[0]):
+            try:
+                baton.lead(names[0], track)
+            except NotFoundError:
+                names, paths = [], words
+        refuse_no_paths(place, paths)
+    return (names[0] if names else None), paths

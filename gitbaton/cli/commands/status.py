@@ -1,0 +1,464 @@
+"""``git baton status``, its rows of what is at risk, and what ``git baton`` alone says."""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated
+
+from gitbaton.base import terminal
+from gitbaton.base.codec import Json, bare, counted, in_quotes, path_document, plain, timestamp
+from gitbaton.base.errors import MENDS, AmbiguousNameError, NotARepositoryError, NotFoundError, RecordError, UsageError
+from gitbaton.base.model import Live, Stored
+from gitbaton.base.values import replace
+from gitbaton.checkpoints.baton import TAKE_ONE, Baton, TrackStatus
+from gitbaton.checkpoints.render import (
+    decisions_document,
+    happened,
+    in_shell,
+    kept_here,
+    leads,
+    line,
+    live_document,
+    passed,
+    porcelain,
+    quoted,
+    since_run,
+    stored_document,
+    title_of,
+    uncompared,
+    verdict,
+)
+from gitbaton.checkpoints.store import state
+from gitbaton.checkpoints.store.refs import CHAINS, CURRENT, TIPS
+from gitbaton.cli.commands.verify import since_head
+from gitbaton.cli.common import (
+    MOST,
+    AsJson,
+    Nul,
+    Porcelain,
+    amount,
+    left_out,
+    looking,
+    one_of,
+    opened,
+    paged,
+    picked,
+    print_json,
+    warn_all,
+)
+from gitbaton.cli.look import Cell, Column, Look, turn_document, turn_header, turn_sentence
+from gitbaton.cli.options import Invocation, Option
+from gitbaton.git.questions import worktrees
+from gitbaton.git.reffiles import folders
+
+if TYPE_CHECKING:
+    from gitbaton.care.tools.atrisk import AtRisk, RiskRow
+    from gitbaton.checkpoints.store.turns import UnderWay
+
+TABLE = (
+    Column(name="  TRACK", named=True),
+    Column(name="WHERE", goes=3, named=True),
+    Column(name="WHO", goes=4),
+    Column(name="AGE", goes=1, right=True),
+    Column(name="TESTS"),
+    Column(name="DRIFT", goes=2),
+    Column(name="SINCE", goes=5),
+    Column(name="STEP"),
+)
+NONE = "there is no checkpoint in this repository"
+BESIDE = 3  # lines of the screen that are no track: the heading, the last line, the prompt; one more where words are older
+COLUMNS = ("current", "track", "id", "created", "validation", "drift", "step", "place", "since")
+
+
+def command(
+    ctx: Invocation,
+    everything: Annotated[bool, Option("--all", help="Show every track, or row, however many the screen takes.")] = False,
+    risk: Annotated[
+        bool, Option("--at-risk", help="Show what here no checkpoint holds, and what would take it; with --all every row.")
+    ] = False,
+    watch: Annotated[bool, Option("--watch", help="Draw it anew whenever something moves, until q or Ctrl-C.")] = False,
+    json: AsJson = False,
+    stable: Porcelain = False,
+    nul: Nul = False,
+) -> int:
+    """Show every track: where it is, who was at work on it, how its tests stand and what moved since.
+
+    The current track is the first, then the newest, as many as fit on the screen; a narrow one leaves columns out. DRIFT is
+    what moved since its newest checkpoint, SINCE what happened since somebody wrote words for it.
+    A track is held against the work tree that its newest checkpoint was taken in, while that exists. The last line is a turn of
+    the current track that goes on, or was cut short, and has changed files; 'git baton revert' takes it back.
+
+    --at-risk lists what only this work tree has: what neither a checkpoint of its tracks nor HEAD holds, the largest first.
+    REASON is ignored (by git), changed or new (since the newest checkpoint), secret, excluded, too-large and the like (left out
+    of checkpoints), or uncommitted and unpushed (inside a submodule or nested repository: commits that no remote has). TAKEN BY
+    is the mildest of 'git clean -fdx', 'git checkout .' and a dead disk that would take it. What is only staged is not looked
+    at, nor what a nested repository ignores.
+
+    Examples:
+        git baton status
+        git baton status --at-risk   # what would git clean take?
+        git baton status --json
+    """
+    one_of(watch=watch, json=json, porcelain=stable or nul)
+    one_of(**{"at-risk": risk, "watch": watch})
+    if risk:
+        return show_at_risk(ctx, everything=everything, json=json, stable=stable or nul, nul=nul)
+    if watch:
+        return _watch(ctx, everything=everything)
+    with opened(ctx, talks="" if json or stable or nul else "comparing files") as baton:
+        tracks, problems = baton.status()
+        going = _under_way(baton, tracks)
+        if json:
+            listed = [
+                {
+                    "current": t.current,
+                    "checkpoint": stored_document(t.stored),
+                    "decisions": decisions_document(t.stored.checkpoint),
+                    "live": live_document(t.live),
+                    "place": None if t.place is None else path_document(t.place),
+                    **({"remotes": t.remotes} if t.remotes else {}),
+                }
+                for t in tracks
+            ]
+            silent = state.paused(baton.repo, baton.clock())
+            ends = None if silent is None or silent.until is None else timestamp(silent.until)
+            paused = {"paused": {"since": timestamp(silent.since), "until": ends}} if silent else {}
+            print_json({"tracks": listed, **paused, **({"open_turn": turn_document(going)} if going else {})})
+        elif stable or nul:
+            also = [turn_header(going)] if going else []
+            terminal.write(porcelain(COLUMNS, map(_fields, tracks), nul=nul, foreign=[t.stored for t in tracks], more=also))
+        elif tracks:
+            terminal.say_lines(dashboard(baton, looking(ctx, baton), tracks, going, everything=everything))
+        warn_all(baton.newer([t.stored for t in tracks]))
+    left_out(problems)
+    warn_all(list(dict.fromkeys(text for t in tracks for text in uncompared(t.live))))
+    kept = [(t.stored.checkpoint.track, said) for t in tracks if (said := kept_here(t.stored.checkpoint.files))]
+    warn_all([f"{in_quotes(track)}: {said}" for track, said in kept])
+    if not tracks and problems:
+        raise RecordError("no track of this repository can be read", MENDS)
+    if not tracks and not (json or stable or nul):
+        raise NotFoundError(NONE, TAKE_ONE)
+    return 0
+
+
+def _watch(ctx: Invocation, *, everything: bool) -> int:
+    """Draw the dashboard again when a ref, HEAD or an index of any work tree moves, or a session says something."""
+    if not os.isatty(1) or os.environ.get("TERM", "dumb") == "dumb":
+        raise UsageError("--watch draws on a terminal, and this is none", "git baton status")
+    from gitbaton.cli.waiting import watch
+
+    def draw() -> tuple[list[str], Callable[[], bool]]:
+        with opened(ctx) as baton:
+            ctx.obj, repo = replace(ctx.obj, repo=None), baton.repo
+            files = ("HEAD", CURRENT, "index", os.path.join("logs", "HEAD"), os.path.join("baton", "sessions"))
+            places = [os.path.join(git_dir, name) for _, git_dir, _ in worktrees(repo) for name in files]
+            before = folders(repo, CHAINS, TIPS, *places)
+            tracks, problems = baton.status()
+            going = _under_way(baton, tracks)
+            shown = dashboard(baton, looking(ctx, baton), tracks, going, everything=everything) if tracks else [NONE]
+            torn = (f"{in_quotes(p.where)} is left out: {p.reason}" for p in problems)
+            lines = [*shown, *map(plain, torn), *map(plain, baton.store.unread.values())]
+            baton.store.unread.clear()
+        return lines, lambda: folders(repo, CHAINS, TIPS, *places) == before
+
+    return watch(draw)
+
+
+def _under_way(baton: Baton, tracks: Sequence[TrackStatus]) -> "UnderWay | None":
+    """Return the turn of the current track that is open in this work tree and has changed files."""
+    first = next((t for t in tracks if t.current), None)
+    return baton.under_way(first.stored.checkpoint.track) if first is not None and first.live.files_changed != 0 else None
+
+
+def dashboard(
+    baton: Baton, look: Look, tracks: Sequence[TrackStatus], going: "UnderWay | None", *, everything: bool
+) -> Iterator[str]:
+    """Yield the current track first, then the newest; one line each, as many as the screen takes; at last all of them in one
+    line, and where the words of the current one are older, what has happened since, and the open turn, ``going``."""
+    tracks = sorted(tracks, key=lambda t: not t.current)
+    first = tracks[0]
+    older = first.current and first.stored.checkpoint.carried is not None
+    back = plain(first.stored.restored) if first.current else ""
+    silent = state.paused(baton.repo, look.now)
+    lines = BESIDE + older + bool(back) + bool(silent) + bool(going)
+    shown = tracks if everything or look.rows is None else tracks[: max(look.rows - lines, 1)]
+    yield from look.table(TABLE, [_cells(baton, look, t) for t in shown], heading=True)
+    foreign, hidden = sum(t.stored.foreign for t in tracks), len(tracks) - len(shown)
+    parts = [counted(len(tracks), "track"), f"{foreign} foreign" * bool(foreign), f"{hidden} not shown (--all)" * bool(hidden)]
+    said = ", ".join(filter(None, parts))
+    if first.current:
+        drift = ((f"{said}.  {bare(first.stored.checkpoint.track)}: ", ""), *look.drift(first.live))
+        yield from look.table((Column(),), [(drift,)])
+        if back:
+            yield look.fit(look.mark(first.stored), back)
+        if older:
+            c = first.stored.checkpoint
+            yield look.fit(look.mark(first.stored), f"since {happened(c, first.live.since, look.cut(line(c.headline)))}")
+    else:
+        yield said
+    if going is not None:
+        yield look.fit(turn_sentence(going, look.cut(line(going.span.prompt))))
+    if silent:
+        yield look.fit(f"{state.told_pause(silent)}; 'git baton pause --end' ends that")
+
+
+def tests_of(stored: Stored, live: Live, look: Look) -> Cell:
+    """Return the state of tests: the verdict of the words, or where that is older or missing, the newest observed run."""
+    c, said = stored.checkpoint, verdict(stored, live.since)
+    if c.observed is None or not c.observed.tests or not (leads(c) or said == "pending"):
+        return look.state(said)
+    run, tool = c.observed.tests[0], os.path.basename(line(c.observed.tests[0].command).split(" ")[0])
+    ended = f"{run.failed or ''} {run.result}".lstrip()
+    if since_run(run, live.tests[0]) != ():
+        return look.state("stale", "stale" if run.result == "passed" else f"{ended}, stale")
+    return look.state(run.result, f"{tool} {ended}")
+
+
+def since_of(stored: Stored, live: Live) -> str:
+    """Return what has happened since the words were written; empty where they are the checkpoint's own."""
+    return passed(live.since) if stored.checkpoint.carried is not None and live.since is not None else ""
+
+
+def step_of(stored: Stored, look: Look) -> Cell:
+    """Return the step of the words, or the newest prompt since."""
+    c = stored.checkpoint
+    if c.observed is not None and c.observed.asked and leads(c):
+        return look.words(stored, title_of(c))
+    return look.words(stored, c.headline)
+
+
+def _cells(baton: Baton, look: Look, t: TrackStatus) -> tuple[Cell | str, ...]:
+    here, place = baton.repo.layout.root, t.place or ""
+    where = os.path.relpath(place, here) if here and place else place
+    return (
+        look.track(t.stored, current=t.current),
+        plain(", ".join(t.remotes) if t.stored.foreign else where) or "-",
+        _who(baton, look, t.stored),
+        look.age(t.stored.checkpoint.created),
+        tests_of(t.stored, t.live, look),
+        look.drift(t.live, short=True),
+        since_of(t.stored, t.live),
+        step_of(t.stored, look),
+    )
+
+
+def _fields(t: TrackStatus) -> tuple[str, ...]:
+    c, said = t.stored.checkpoint, verdict(t.stored, t.live.since)
+    head = ("*" if t.current else "", c.track, t.stored.id, timestamp(c.created), said)
+    return (*head, str(t.live.drift), c.headline, t.place or "", since_of(t.stored, t.live))
+
+
+def _who(baton: Baton, look: Look, stored: Stored) -> str:
+    """Return the client that took a checkpoint, and whether its session is at work, as far as that is recorded here."""
+    agent = stored.checkpoint.agent
+    if agent is None or stored.foreign:
+        return "-"
+    from gitbaton.checkpoints.store.sessions import AT_WORK, last
+
+    name, found = line(agent.name), last(baton.repo, agent) if agent.session else None
+    if found is None:
+        return name
+    session, moment = found
+    idle = look.now.timestamp() - moment
+    if session.ended:
+        return f"{name}, ended"
+    return f"{name}, at work" if session.open and idle < AT_WORK else f"{name}, idle {look.lasting(idle)}"
+
+
+RISK_TABLE = (
+    Column(name="SIZE", right=True),
+    Column(name="AGE", goes=2, right=True),
+    Column(name="REASON"),
+    Column(name="TAKEN BY", goes=1),
+    Column(name="PATH"),
+)
+RISK_COLUMNS = ("size", "files", "commits", "changed", "reason", "by", "whole", "path")
+TAKES = (("clean", "'git clean -fdx'"), ("checkout", "'git checkout .'"))
+NOTHING = "nothing is at risk: checkpoints or HEAD hold all that is here"
+
+
+def show_at_risk(ctx: Invocation, *, everything: bool, json: bool, stable: bool, nul: bool) -> int:
+    """Print what only this work tree has."""
+    with opened(ctx, talks="" if json or stable else "looking at files") as baton:
+        import tempfile
+
+        from gitbaton.care.tools.atrisk import at_risk
+
+        with tempfile.TemporaryDirectory(prefix="gitbaton-") as folder:
+            found = at_risk(baton, folder)
+        if json:
+            print_json(_document(found))
+        elif stable:
+            terminal.write(porcelain(RISK_COLUMNS, map(_risk_fields, found.rows), nul=nul))
+        elif not found.rows:
+            terminal.say(NOTHING)
+        else:
+            with paged(ctx, baton) as look:
+                shown = found.rows if everything else found.rows[:MOST]
+                cells = [
+                    (
+                        ("" if row.whole else ">= ") + amount(row.size),
+                        look.age(row.changed) if row.changed else "",
+                        row.reason,
+                        row.by,
+                        quoted(row.path) + _counted(row),
+                    )
+                    for row in shown
+                ]
+                terminal.say_lines(look.table(RISK_TABLE, cells, heading=True))
+                if len(shown) < len(found.rows):
+                    terminal.say(f"and {len(found.rows) - len(shown):,} more (--all lists them)")
+                terminal.say(_sum(found))
+        if not (json or stable):
+            for path in found.worktrees:
+                place = in_shell(os.path.relpath(os.path.join(baton.repo.layout.root or "", path)))
+                terminal.say(f"{quoted(path)} is a work tree of its own: git -C {place} baton status --at-risk")
+    return 0
+
+
+def _counted(row: "RiskRow") -> str:
+    """Return the number of files or commits that a row stands for, where that is not one file."""
+    if row.commits:
+        return f" ({row.commits:,} commit{'s' * (row.commits != 1)})"
+    if row.path.endswith("/") and (row.files or not row.whole):
+        return f" ({row.files:,} file{'s' * (row.files != 1)})" if row.files else " (not looked into)"
+    return ""
+
+
+def _sum(found: "AtRisk") -> str:
+    files, size, commits = found.taken()
+    each = [f"{command} takes {many:,}" for by, command in TAKES if (many := found.taken(by)[0])]
+    said = f"{files:,} file{'s' * (files != 1)}" + (f" and {commits:,} commit{'s' * (commits != 1)}" if commits else "")
+    return f"{said}, {amount(size)}, that no checkpoint holds: {', '.join([*each, 'a dead disk all'])}"
+
+
+def _document(found: "AtRisk") -> dict[str, Json]:
+    rows = [
+        {
+            "path": path_document(row.path),
+            **picked(row, "reason", "by", "size", "files", "commits"),
+            "changed": timestamp(row.changed) if row.changed else None,
+            "whole": row.whole,
+        }
+        for row in found.rows
+    ]
+    takers = {"clean": ("clean",), "checkout": ("checkout",), "disk": ()}
+    sums = {name: dict(zip(("files", "size", "commits"), found.taken(*by), strict=True)) for name, by in takers.items()}
+    return {"at_risk": rows, "sum": sums, "worktrees": [path_document(path) for path in found.worktrees]}
+
+
+def _risk_fields(row: "RiskRow") -> tuple[str, ...]:
+    numbers = (str(row.size), str(row.files), str(row.commits))
+    return (*numbers, timestamp(row.changed) if row.changed else "", row.reason, row.by, "yes" if row.whole else "no", row.path)
+
+
+BEGIN = (
+    ('git baton snapshot "what is done" --next-cmd "what is next"', "take one"),
+    ("git baton agent install claude", "let the agent do it"),
+)
+MOVED = "'git baton diff' shows what changed since"
+AWAY = "taken in another work tree; 'git baton restore --dry-run' shows what its files change here"
+AWAY_FOREIGN = "taken in another work tree; 'git baton restore --foreign --dry-run' shows what its files change here"
+NEXT = 'git baton snapshot "what is done" --next-cmd "what is next"'
+
+
+def standing(ctx: Invocation) -> int:
+    """Say where the current track stands, in five lines at most, and how to begin where there is none."""
+    try:
+        with opened(ctx) as baton:
+            look = looking(ctx, baton)
+            try:
+                stored = baton.here(baton.tip())
+            except (NotFoundError, AmbiguousNameError):
+                _without(baton, look)
+                _runs(baton)
+            else:
+                _say(baton, look, stored)
+    except NotARepositoryError as error:
+        if error.hints or ctx.obj.repo_root is not None:
+            raise
+        terminal.say(f"{plain(error.message)}")
+        terminal.say("'git init' begins one; 'git baton -h' lists the verbs")
+    return 0
+
+
+def _without(baton: Baton, look: Look) -> None:
+    """Say how to begin, or how to choose a track, where none is current."""
+    tips = baton.readable_tips()
+    left_out(tips.problems)
+    if not tips.items:
+        terminal.say("No checkpoints here yet.")
+        rows = [*_fetching(baton), *BEGIN]
+    else:
+        terminal.say(f"{counted(len(tips.items), 'track')}, and none is current in this work tree.")
+        name = in_shell(tips.items[0].checkpoint.track)
+        rows = [("git baton status", "shows them")]
+        rows += _taking(name) if tips.items[0].foreign else [(f"git baton tracks use {name}", "goes on with the newest")]
+    _suggest(look, rows)
+
+
+def _fetching(baton: Baton) -> list[tuple[str, str]]:
+    """Return the command that fetches what was pushed, where there is a remote to ask."""
+    from gitbaton.git.remotes import find
+
+    try:
+        find(baton.repo, None, baton.repo.layout.root or ".")
+    except UsageError:
+        return []
+    return [("git baton fetch", "bring what others have pushed")]
+
+
+def _taking(name: str) -> list[tuple[str, str]]:
+    """Return the commands that continue a fetched track."""
+    return [
+        (f"git baton resume --track {name}", "what is done and what comes next, in somebody else's words"),
+        (f"git baton restore {name} --foreign", "its files"),
+    ]
+
+
+def _runs(baton: Baton) -> None:
+    """Name the unfinished runs."""
+    from gitbaton.runs.current import unfinished
+
+    runs = unfinished(baton)
+    if len(runs) > 1:
+        terminal.say(f"{len(runs)} runs are not finished: git baton run list")
+    elif runs:
+        terminal.say(plain(f"run '{runs[0].run}' is not finished: {runs[0].command}"))
+
+
+def _suggest(look: Look, rows: list[tuple[str, str]]) -> None:
+    """Print commands, each with what it does, as far as that has room."""
+    wide = max(len(words) for words, _ in rows)
+    for words, what in rows:
+        said = f"{words:{wide}}  {what}"
+        terminal.say(said if look.columns is None or len(said) <= look.columns else words)
+
+
+def _say(baton: Baton, look: Look, stored: Stored) -> None:
+    live = baton.verify(stored.checkpoint.track)[1]
+    c, mark = stored.checkpoint, look.mark(stored)
+    name = (*mark, (plain(c.track), "current"))
+    where = f"from {', '.join(map(plain, origins))}" if (origins := baton.store.origins(c.track)) else "from elsewhere"
+    drift = ((where, "foreign"),) if stored.foreign else look.drift(live)
+    since = f"  since the words: {said}" if (said := since_of(stored, live)) else ""
+    facts = (
+        *tests_of(stored, live, look),
+        (f"  {look.age(c.created)}  ", ""),
+        *drift,
+        (since, ""),
+        (f"  {plain(stored.restored)}" if stored.restored else "", ""),
+    )
+    next_ = [((("next", "heading"),), (*mark, (line(c.next_cmd), "")))] if c.next_cmd else []
+    terminal.say_lines(look.table((Column(named=True), Column()), [(name, step_of(stored, look)), ("", facts), *next_]))
+    if stored.foreign:
+        _suggest(look, _taking(in_shell(c.track)))
+    elif any(not word.word.startswith("committed:") for word in live.drift.words):
+        if c.files is None or baton.repo.layout.root is None or c.files.worktree.same(baton.repo.worktree_id()):
+            terminal.say(since_head(baton, stored, live) or MOVED)
+        else:
+            terminal.say(AWAY_FOREIGN if stored.foreign_words else AWAY)
+    elif not c.next_cmd:
+        terminal.say(NEXT)
+    if not stored.foreign:  # five lines may be taken
+        _runs(baton)
+    warn_all([*uncompared(live), *baton.newer([stored])])

@@ -1,0 +1,246 @@
+"""Changed files: which paths differ from captured trees. A stat finds candidates, and only those are hashed."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from gitbaton.base.codec import in_quotes
+from gitbaton.base.errors import DamagedIndexError, GitError
+from gitbaton.base.model import Oid
+from gitbaton.base.system.files import remove_folder
+from gitbaton.base.system.process import Result
+from gitbaton.base.values import value
+from gitbaton.git.loose import index_anew
+from gitbaton.git.objects import lookup, object_id
+from gitbaton.git.repo import Repo
+from gitbaton.git.run import TRACKED, Git, checked, zsplit
+from gitbaton.git.treediff import Entry, PathChange, finished, records, started
+from gitbaton.git.worktree.index import (
+    DENIED,
+    FILTER,
+    PrivateIndex,
+    fresh_index,
+    index_entries,
+    index_info,
+    modified,
+    without_filter,
+)
+from gitbaton.git.worktree.untracked import CaptureRules, sort_out
+
+_ATTEMPTS = 4
+_PATIENCE = 64  # processes that may be spent on finding the paths that git cannot hash
+_FEW = 3  # files that a filter may fail on before it is switched off for all
+_STAGED = ("--cached", "-r", "-z", "--raw", "--no-renames", "--ita-invisible-in-index", "--ignore-submodules=none")
+# An index of a few paths must neither be split nor folded: git would write trees for that.
+_SMALL = ("core.splitIndex=false", "index.sparse=false", "core.sparseCheckout=false", "core.safecrlf=false")
+
+
+@value
+class _Suspect:
+    """A path that may differ from the index. ``staged``: its entry there, None for one that no tree of the index holds.
+    ``like``: the entry that git's rules for modes and line ends look at. ``mode``: what stands on disk, None for nothing,
+    empty where git has not said."""
+
+    staged: Entry
+    like: Entry
+    mode: str | None
+
+
+def changed_paths(repo: Repo, rules: CaptureRules, trees: Sequence[Oid]) -> dict[Oid, list[str]]:
+    """Return for each tree the paths, in git's order, at which a capture under ``rules`` would now hold something else.
+
+    A path that git cannot read or hash counts as different. Nothing is written into the object store and the index is only
+    read. Empty without a work tree. Raises GitError.
+    """
+    return compare_files(repo, rules, trees)[0]
+
+
+def compare_files(
+    repo: Repo, rules: CaptureRules, trees: Sequence[Oid], specs: Sequence[str] = ()
+) -> tuple[dict[Oid, list[str]], list[str], str]:
+    """Return what ``changed_paths`` does, the submodules at their recorded commit that hold what no commit of theirs has,
+    and a warning about the index. ``specs``: pathspecs of all that has to be looked at."""
+    distinct = list(dict.fromkeys(trees))
+    if repo.layout.root is None or not distinct:
+        return {}, [], ""
+    with _scratch() as folder:
+        try:
+            return (*_compared(repo, folder, repo.layout.index, rules, distinct, specs), "")
+        except DamagedIndexError as error:  # as a capture does it: the index only saves reading what it knows
+            said = f"{error.message}; every file was read anew; to make it anew: {index_anew(repo.layout.index)}"
+            return (*_compared(repo, folder, fresh_index(repo, folder), rules, distinct, specs), said)
+
+
+def _compared(
+    repo: Repo, folder: str, source: str, rules: CaptureRules, trees: list[Oid], specs: Sequence[str]
+) -> tuple[dict[Oid, list[str]], list[str]]:
+    for attempt in range(_ATTEMPTS):
+        index = PrivateIndex(repo, source, os.path.join(folder, f"{os.path.basename(source)}.{attempt}"))
+        comparison = _Comparison(index, folder, repo.layout.root or "", rules, trees, specs)
+        found = comparison.run()
+        if index.whole():
+            break
+    return found, comparison.unsaved
+
+
+@contextmanager
+def _scratch() -> Iterator[str]:
+    """Provide a folder of our own outside the repository, which may be one that we cannot write."""
+    name = f"gitbaton-{os.getpid()}.{time.monotonic_ns()}"
+    folder = os.path.join(os.environ.get("TMPDIR") or "/tmp", name)
+    try:
+        os.mkdir(folder, 0o700)
+    except OSError as error:
+        raise GitError(f"{in_quotes(folder)} cannot be made: {error.strerror}") from None
+    try:
+        yield folder
+    finally:
+        remove_folder(folder)
+
+
+class _Comparison:
+    """One comparison of a work tree, against one state of its index."""
+
+    def __init__(
+        self, index: PrivateIndex, folder: str, root: str, rules: CaptureRules, trees: list[Oid], specs: Sequence[str] = ()
+    ) -> None:
+        self.index, self.folder, self.root, self.rules, self.trees, self.specs = index, folder, root, rules, trees, specs
+        self.suspects: dict[str, _Suspect] = {}
+        self.unsaved: list[str] = []
+
+    def run(self) -> dict[Oid, list[str]]:
+        """Return the paths that differ, by tree."""
+        first = self.trees[0]
+        # Neither asks the work tree: what is hidden there does not matter to them.
+        staged = self.index.git.start("diff-index", *_STAGED, first, "--", *self.specs)
+        pairs = [(first, tree) for tree in self.trees[1:]]
+        trees = started(self.index.repo, pairs) if pairs else None
+        try:
+            facts = self.index.hidden()
+        except DamagedIndexError:
+            for process in (staged, trees):
+                if process is not None:
+                    process.stop()
+            raise
+        self.index.relied = True
+        self.index.reveal(facts, self.root)
+        tracked, others = self.index.listings(self.specs)
+        self._suspect_tracked(tracked.finish())
+        self._suspect_untracked(zsplit(checked(others.finish(), "ls-files")))
+        base = {c.path: c for c in records(checked(staged.finish(), "diff-index"))[0][1]}
+        deltas = finished(trees, len(pairs)) if trees else []
+        self._settle_intent_to_add(base)
+        return self._compare(base, [{}, *deltas])
+
+    def _suspect_tracked(self, result: Result) -> None:
+        """Suspect what ``diff-files`` names. Where a filter fails, ask without it, for then the path is named all the same;
+        where a submodule is broken, which stops git, ask without a look into submodules."""
+        if result.code:
+            result = modified(self.index.git, *TRACKED[1:])
+        for change in records(result.out)[0][1]:
+            mode = change.after.split(" ")[0] if change.after else None
+            known = self.suspects.get(change.path)
+            if known is not None:  # the second line of an unmerged path shows the entry of ours
+                self.suspects[change.path] = _Suspect(staged=None, like=change.before, mode=known.mode)
+            else:
+                self.suspects[change.path] = _Suspect(staged=change.before, like=change.before, mode=mode)
+        for path in DENIED.findall(result.err):
+            self.suspects.setdefault(path, _Suspect(staged=None, like=None, mode=""))
+
+    def _suspect_untracked(self, paths: list[str]) -> None:
+        taken, _ = sort_out(self.index.repo, self.folder, self.root, paths, self.rules)
+        for path in taken:
+            mode = "160000" if path.endswith("/") else ""
+            self.suspects.setdefault(path.rstrip("/"), _Suspect(staged=None, like=None, mode=mode))
+        for path, entry in self.index.cover(taken).items():
+            self.suspects[path] = _Suspect(staged=entry, like=None, mode=None)
+
+    def _settle_intent_to_add(self, base: Mapping[str, PathChange]) -> None:
+        """Ask the tree itself of each deleted file with an empty entry: it may be one that was only intended to be added."""
+        objects, first = self.index.repo.objects, self.trees[0]
+        nothing = object_id(objects.algorithm, "blob", b"")
+        for path, suspect in self.suspects.items():
+            empty = suspect.mode is None and suspect.staged and suspect.staged.endswith(nothing)
+            if empty and path not in base and lookup(objects, first, os.fsencode(path)) is None:
+                self.suspects[path] = _Suspect(staged=None, like=None, mode=None)
+
+    def _compare(self, base: Mapping[str, PathChange], deltas: list[dict[str, PathChange]]) -> dict[Oid, list[str]]:
+        """Compose: what a tree holds at a path follows from its difference to the first one, or the first one's to the
+        index."""
+        first = {path: suspect.staged for path, suspect in self.suspects.items()} | {p: c.before for p, c in base.items()}
+        index = {path: change.after for path, change in base.items()}
+        then = [first | {path: change.after for path, change in delta.items()} for delta in deltas]
+        now = index | self._present(then)
+        found = {}
+        for tree, delta, entries in zip(self.trees, deltas, then, strict=True):
+            differ = [p for p, entry in entries.items() if entry != (now[p] if p in now else delta[p].before)]
+            found[tree] = sorted(differ, key=os.fsencode)
+        return found
+
+    def _present(self, then: list[dict[str, Entry]]) -> dict[str, Entry]:
+        """Return the present entry of every suspect; ``?`` where something stands that no tree of ``then`` can hold."""
+        wanted = []
+        for path, suspect in self.suspects.items():
+            kinds = {entry[:3] for entries in then for entry in (entries.get(path),) if entry}
+            nested = suspect.mode == "160000" and suspect.staged is None
+            if suspect.mode is not None and (nested or (kinds if not suspect.mode else suspect.mode[:3] in kinds)):
+                wanted.append(path)
+        hashed = self._hash(wanted) if wanted else {}
+        now: dict[str, Entry] = {}
+        for path, suspect in self.suspects.items():
+            nested = suspect.mode == "160000" and suspect.staged is None
+            now[path] = hashed.get(path, None if suspect.mode is None or nested else "?")
+            if suspect.mode == "160000" and now[path] == suspect.staged:
+                self.unsaved.append(path)
+        return now
+
+    def _hash(self, paths: list[str]) -> dict[str, str]:
+        """Return the entries that ``git add`` would make, by ``git update-index`` on an index of just these paths.
+
+        Unlike ``hash-object`` it takes links, nested repositories and any name, and sees the entries that are there: git keeps
+        CRLF where the entry has it, and the mode where the file system has none.
+        """
+        git = self.index.git.changed({"GIT_INDEX_FILE": self.index.path + ".hashed"}, *_SMALL)
+        # Git reads attribute files from the index where a sparse checkout has none on disk.
+        sparse = self.index.repo.boolean("core.sparsecheckout")
+        held = index_entries(self.index.git, [":(top,glob)**/.gitattributes"]) if sparse else ()
+        context = {path: [f"{mode} {oid}"] for mode, oid, stage, path in held if stage == "0"}
+        for path in paths:
+            suspect = self.suspects[path]
+            if suspect.like and suspect.mode and suspect.mode[:3] in ("100", "120"):
+                context[path] = [suspect.like]
+        if context:
+            git.out("update-index", "-z", "--index-info", stdin=index_info(context, self.index.width))
+        good = self._index(git, paths)
+        return {path: f"{mode} {oid}" for mode, oid, _, path in index_entries(git) if path in good}
+
+    def _index(self, git: Git, paths: list[str]) -> set[str]:
+        """Bring paths into the index of ``git``, storing no object, and return those that got in. Git stops at the first it
+        cannot take.
+
+        What a filter fails on is hashed as it is on disk, and after a few files the filter is switched off for all that are
+        left: so a capture would store them.
+        """
+        good, waiting, failures = set[str](), [(git, paths)], dict[str, int]()
+        for _ in range(_PATIENCE):
+            if not waiting:
+                break
+            how, some = waiting.pop()
+            stdin = b"".join(os.fsencode(p) + b"\0" for p in some)
+            result = how.run("update-index", "--add", "--replace", "--info-only", "-z", "--stdin", stdin=stdin)
+            failed = FILTER.search(result.err)
+            if result.code == 0:
+                good.update(some)
+            elif len(some) > 1:
+                waiting += [(git, some[: len(some) // 2]), (git, some[len(some) // 2 :])]
+            elif failed and how is git:
+                name = failed.group(2)
+                failures[name] = failures.get(name, 0) + 1
+                waiting.append((without_filter(git, name), some))
+                if failures[name] == _FEW:
+                    git = without_filter(git, name)
+                    waiting = [(git, [p for _, rest in waiting for p in rest])]
+        return good
