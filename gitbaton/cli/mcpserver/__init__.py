@@ -12,7 +12,7 @@ def serve(repo_root: str | None, checkpoint_dir: str | None) -> None:
     the process is the server's place from now on. Raises BatonError without the SDK."""
     try:
         from gitbaton.cli.mcpserver.serve import run
-    except ImportError as error:
+    except ImportError as error:  # version 1 of the SDK has no mcp_types
         hint = "pip install 'gitbaton[mcp]'"
         raise BatonError(f"the MCP server needs the Python package 'mcp': {error}", hint) from None
     if "GIT_BATON_TRACE" not in os.environ:
