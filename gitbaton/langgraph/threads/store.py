@@ -194,7 +194,7 @@ class ThreadStore(AbstractContextManager["ThreadStore"]):
         self.close()
 
 
-_OURS = ("gitbaton.langgraph.threads.", "gitbaton.git.", "gitbaton.langgraph")
+_OURS = ("gitbaton.git.", "gitbaton.langgraph")
 _OPEN: dict[Core, Worker] = {}
 _CLOSING = threading.Lock()
 
