@@ -50,7 +50,7 @@ class ThreadStore(AbstractContextManager["ThreadStore"]):
         self._core = Core(repo, sync=sync, cache=cache)
         self._worker = Worker(self._core, every, idle)
         _OPEN[self._core] = self._worker
-        core = self._core  # which reads by itself, see there
+        core = self._core  # whose methods that only read are ours, too
         self.latest, self.entry, self.ready, self.walk, self.blob = core.latest, core.entry, core.ready, core.walk, core.blob
         self.chains, self.remains, self.newest, self.rows = core.chains, core.remains, core.newest, core.rows
         weakref.finalize(self, _abandoned, self._core).atexit = False
