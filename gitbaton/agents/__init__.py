@@ -1,4 +1,5 @@
-"""Coding agents' clients, without I/O: payloads of hooks, transcripts, settings files, and commands that are tests.
+"""Coding agents: what each client sends and writes; below, their hooks, their transcripts, and their settings.
 
-A further client is a module of its name with a CLIENT, which is a ``client.Client``, and a line in ``values.SESSIONS``.
+The modules themselves do no I/O. A further client is a module of its name with a CLIENT, which is a ``client.Client``, and a
+line in ``base.clients.SESSIONS``.
 """

@@ -373,7 +373,8 @@ def number(found: object) -> float:
 
 
 def time_of(found: object) -> float | None:
-    """Seconds since 1970; of a text of ISO 8601, in UTC where it names no zone, or a number of milliseconds."""
+    """Seconds since 1970; of a text of ISO 8601, in UTC where it names no zone, or a number of milliseconds;
+    None of all else."""
     if isinstance(found, str):
         try:
             when = datetime.fromisoformat(found)

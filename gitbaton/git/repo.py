@@ -212,7 +212,7 @@ class Repo:
             prefetched.drop_listings()
         self._reading, self.listings = prefetched.settings, prefetched.listings
         if prefetched.wanted == "capture" and prefetched.index is not None:
-            self.quarantine()  # before the process that reads it is started
+            self.quarantine()  # before warm() starts the process that reads it
         self.objects.warm()
 
     def prefetch_settings(self) -> None:

@@ -1,4 +1,4 @@
-"""Decision on a step: served, asked about, waited for at its gate, or run, and why. Pure but for ``present``."""
+"""Decision on a step: served, asked about, waited for at its gate, or run, and why. It looks, and changes nothing."""
 
 from __future__ import annotations
 

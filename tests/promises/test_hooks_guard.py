@@ -7,6 +7,7 @@ import os
 import shutil
 import stat
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -261,6 +262,25 @@ def test_t12_no_command_of_this_part_writes_the_index(repo: Sandbox) -> None:
     repo.baton("hook", "git", "post-checkout", "0" * 40, "1" * 40, "1")
     repo.ok("uninstall", "--purge", "--yes")
     assert index_state(repo) == before
+
+
+BROKEN = """
+import sys
+import gitbaton.agents.hooks as hooks
+from gitbaton.cli.main import run
+def broken(words):
+    raise {error}
+hooks.dispatch = broken
+sys.argv = ["git-baton", "hook", "claude", "Stop"]
+run()
+"""
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("error", ["ImportError('a module of ours is broken')", "MemoryError", "SystemExit(3)"])
+def test_a_hook_that_cannot_even_begin_exits_as_if_there_were_none(repo: Sandbox, error: str) -> None:
+    done = repo.run(sys.executable, "-c", BROKEN.replace("{error}", error))
+    assert (done.code, done.out, done.err) == (0, "", "")
 
 
 @pytest.mark.full

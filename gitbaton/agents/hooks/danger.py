@@ -96,14 +96,15 @@ def _places(danger: Danger, cwd: str, env: Mapping[str, str]) -> Iterator[tuple[
 
 def _folder(cwd: str, chain: Sequence[str | None], env: Mapping[str, str]) -> tuple[str, bool]:
     """Return the folder of a command after changes of the folder, and whether each can be told; a shell stays where one is not
-    there."""
-    known = True
+    there, and the folder is the last that is known."""
+    here, known = cwd, True
     for word in chain:
-        to = _expanded(word, cwd, env) if word is not None else None
-        known = known and to is not None
-        moved = os.path.normpath(os.path.join(cwd, to)) if to is not None else cwd
-        cwd = moved if os.path.isdir(moved) else cwd
-    return cwd, known
+        to = _expanded(word, here, env) if word is not None else None
+        if to is None:
+            known = False
+        elif os.path.isdir(moved := os.path.normpath(os.path.join(here, to))):
+            here = moved
+    return here, known
 
 
 def _expanded(word: str, base: str, env: Mapping[str, str]) -> str | None:

@@ -1,4 +1,4 @@
-"""Guard: runs a hook within a time limit that its caller names, and keeps the log. The guarded sees no error."""
+"""Time limit of a hook, and its log; ``agent.run`` catches what goes wrong within, so that the client sees no error."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Text that a hook gives the model: the baton of this work tree's track, with what is known of the ground in the time there
-is."""
+"""Facts for the text that a hook gives the model, gathered in the time there is: ``briefing`` words them."""
 
 from __future__ import annotations
 

@@ -500,8 +500,11 @@ def place(level: Level, env: Mapping[str, str], root: str | None, git_dir: str |
     if level == "user" and not os.path.isabs(home):
         raise BatonError(f"HOME is '{home}' and not the path of a home folder, so there is no user level")
     env = {**env, "HOME": home if os.path.isabs(home) else "/"}
-    state = os.path.abspath(env.get("XDG_STATE_HOME") or os.path.join(env["HOME"], ".local", "state"))
-    own, project = os.path.join(state, "gitbaton", "agents"), os.path.join(shared, "agents") if shared is not None else None
+    state = env.get("XDG_STATE_HOME", "")
+    if not os.path.isabs(state):  # which the XDG specification has ignored
+        state = os.path.join(env["HOME"], ".local", "state")
+    own = os.path.join(os.path.abspath(state), "gitbaton", "agents")
+    project = os.path.join(shared, "agents") if shared is not None else None
     if level == "user":
         return Place(level=level, root=None, git_dir=None, env=env, manifests=(own, project) if project else (own,))
     if root is None or project is None:

@@ -6,6 +6,7 @@ import hashlib
 import os
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 
 from gitbaton.base.codec import check_track, decode_track, in_quotes, plain
@@ -439,11 +440,10 @@ def _items(refs: Iterable[str]) -> set[Item]:
 
 def _meant(name: str, known: Collection[Item]) -> Item | None:
     """Return the track, else the thread, of those ``known`` that a name means; None where it means neither."""
-    for kind in ("track", "thread"):
-        try:
-            item = ("track", check_track(name)) if kind == "track" else item_of(ref_of(name, ""))
-        except UsageError:
-            continue
-        if item is not None and item[:2] in known:
+    with suppress(UsageError):
+        if (track := ("track", check_track(name))) in known:
+            return track
+    with suppress(UsageError):
+        if (item := item_of(ref_of(name, ""))) is not None and item[:2] in known:
             return item[:2]
     return None

@@ -165,7 +165,7 @@ def join(baton: Baton, line: Connection, seen: RemoteRefs, gathered: Gathered, c
 
 
 class _JoinPlan:
-    """A join in the making. Called with the lock held."""
+    """A join in the making, with the lock held where it is to be written."""
 
     def __init__(self, baton: Baton, seen: RemoteRefs, apart: Mapping[str, str]) -> None:
         self.store, self.seen, self.apart = baton.store, seen, apart
@@ -174,7 +174,7 @@ class _JoinPlan:
         self.revision.noted = NOTES not in apart
         before = self.revision.meta
         self.revision.meta = metas.union(before, said(self.store, seen))
-        self.drops = self.revision.meta != before
+        self.meta_grew = self.revision.meta != before
         self.tips = dict(self.store.chains()[0])
         self.rows: list[Joined] = []
         self.warnings: list[str] = []
@@ -226,7 +226,7 @@ class _JoinPlan:
     def rest(self) -> None:
         """Drop what the remote's tombstones name from tracks that nothing was joined to."""
         done = {row.item[1] for row in self.rows if not row.problem}
-        for track in sorted(self.store.chains()[0].keys() - done) if self.drops else ():
+        for track in sorted(self.store.chains()[0].keys() - done) if self.meta_grew else ():
             if not self._is_apart(track):
                 self._join(track, [], ())
 

@@ -64,6 +64,7 @@ class PathState:
 
 
 ABSENT = PathState()
+NO_TEXT = "changed since, and no text"
 CONVERTED = ""
 
 
@@ -107,35 +108,32 @@ class Merging:
             return MergedPath(state=PathState(entry=GitEntry(mode=mode, oid=before.entry.oid), raw=before.raw))
         if before.entry.oid in (after.entry.oid, now.entry.oid):
             return MergedPath(state=PathState(entry=GitEntry(mode=mode, oid=now.entry.oid), raw=now.raw))
-        found = self._text(path, [now.entry.oid, after.entry.oid, before.entry.oid], label)
-        if isinstance(found, str):
-            return MergedPath(state=now, reason=found)
-        data, clean = found
-        if not clean and not self.mark:
-            return MergedPath(state=now, reason=TEXT)
-        blob = new_object(self.objects.algorithm, "blob", data)
-        self.objects.write([blob])
-        return MergedPath(state=PathState(entry=GitEntry(mode=mode, oid=blob.oid)), marked=not clean)
+        oids = [state.entry.oid for state in (now, after, before) if state.entry is not None]
+        return self._merged_text(path, now, mode, oids, label)
 
-    def _text(self, path: str, oids: list[Oid], label: str) -> tuple[bytes, bool] | str:
-        """Return the merged text, and whether it is without conflicts; or why there is none."""
+    def _merged_text(self, path: str, now: PathState, mode: str, oids: Sequence[Oid], label: str) -> MergedPath:
+        """Return a path with three texts merged, those of now, after and before, or as it is ``now`` with the reason."""
         driver = self._drivers.get(path, "unspecified")
-        found = [] if driver in _NEVER else list(self.objects.read_many(oids, _MOST))
+        if driver in _NEVER:
+            return MergedPath(state=now, reason=NO_TEXT)
+        found = list(self.objects.read_many(oids, _MOST))
         if None in found:
-            return said(oids[found.index(None)])
-        read = [o for o in found if o is not None and o.data is not None]
-        texts = [o.data or b"" for o in read]
-        if len(texts) < len(oids):
-            return "changed since, and no text"
+            return MergedPath(state=now, reason=said(oids[found.index(None)]))
         names = []
-        for text, name in zip(texts, ("now", "after", "before"), strict=True):
+        for one, name in zip(found, ("now", "after", "before"), strict=True):
+            if one is None or one.data is None:  # larger than is merged
+                return MergedPath(state=now, reason=NO_TEXT)
             names.append(os.path.join(self.scene.folder, f"merge-{name}"))
-            write_atomic(names[-1], text)
+            write_atomic(names[-1], one.data)
         words = ["-L", "now", "-L", "as the turn left it", "-L", label, *(["--union"] if driver == "union" else [])]
         done = self.scene.repo.git.run("merge-file", "-p", *words, *names)
-        if not 0 <= done.code <= 127:
-            return "changed since, and no text"
-        return done.out, done.code == 0
+        if not 0 <= done.code <= 127:  # git counts conflicts up to 127; above that it failed: a file is no text
+            return MergedPath(state=now, reason=NO_TEXT)
+        if done.code and not self.mark:
+            return MergedPath(state=now, reason=TEXT)
+        blob = new_object(self.objects.algorithm, "blob", done.out)
+        self.objects.write([blob])
+        return MergedPath(state=PathState(entry=GitEntry(mode=mode, oid=blob.oid)), marked=done.code > 0)
 
 
 def _unlike(now: PathState, after: PathState, before: PathState) -> str:
@@ -147,7 +145,7 @@ def _unlike(now: PathState, after: PathState, before: PathState) -> str:
     if after.entry is None:
         return "removed by the turn, and made anew since"
     if any(state.entry is not None and state.entry.mode not in _FILES for state in (now, after, before)):
-        return "changed since, and no text"
+        return NO_TEXT
     return ""
 
 

@@ -204,6 +204,13 @@ def test_two_installs_at_once_lose_no_record(repo: Sandbox) -> None:
 
 
 @pytest.mark.deep
+def test_a_state_folder_that_is_relative_is_ignored(repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", "state")
+    repo.ok("agent", "install", "cursor", "--user")
+    assert (home() / ".local/state/gitbaton/agents").exists() and not (repo.path / "state").exists()
+
+
+@pytest.mark.deep
 def test_a_home_folder_that_is_a_work_tree_keeps_nothing_of_ours() -> None:
     house = Sandbox.init(home())
     before = state(home())
