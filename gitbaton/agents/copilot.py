@@ -24,6 +24,7 @@ from gitbaton.agents.records import (
     state_of,
     text_of,
     time_of,
+    where,
     whole_plan,
     words,
 )
@@ -92,8 +93,6 @@ class Copilot(Client):
         session = word(fields.get("sessionId") or fields.get("session_id"))
         transcript = fields.get("transcriptPath") or fields.get("transcript_path")
         if not transcript:  # only some payloads say where its records are, and a turn that was broken off has none of those
-            from gitbaton.agents.records import where
-
             transcript = next((f"{home}/{path}" for home, path in where(self, session or "", env)), None)
         given = fields.get("toolArgs") or fields.get("tool_input")
         given = parsed(given) if isinstance(given, str) else given  # some versions give a text of JSON

@@ -13,6 +13,7 @@ from gitbaton.agents.payload import MAX_PATH, valid, word
 from gitbaton.agents.signs import (
     POINT,
     Asked,
+    Branch,
     Called,
     CommandRun,
     Edited,
@@ -105,8 +106,6 @@ def message_id(of: Client, line: bytes) -> str | None:
 
 def shown(of: Client, raw: bytes) -> Iterator[Shown]:
     """Yield what a transcript shows a reader, in its order."""
-    from gitbaton.agents.signs import Branch
-
     records = of.sift([record for line in raw.split(b"\n") if (record := record_of(line)) is not None])
     steps = [of.step(record) for record in records]
     kept = Branch(steps, above=False).kept

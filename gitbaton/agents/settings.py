@@ -142,7 +142,8 @@ class Document:
         newline = re.search(r"\r?\n", text)
         self.newline = newline.group() if newline else "\n"
         self.unit = self._unit()
-        self.tight = self._tight()
+        members: Sequence[Member] = self.root.members if self.root and self.root.kind == "object" else ()
+        self.tight = any(text[one.node.start - 1] == ":" for one in members[:1])  # nothing stands behind its colons
 
     def _parse(self) -> None:
         reader = _Reader(self.text, comments=self.comments)
@@ -160,11 +161,6 @@ class Document:
             if indent:
                 return indent.removeprefix(self._line_indent(self.root.start if self.root else 0)) or "  "
         return "  "
-
-    def _tight(self) -> bool:
-        """Whether this text has nothing behind its colons."""
-        members = self.root.members if self.root and self.root.kind == "object" else ()
-        return bool(members) and self.text[members[0].node.start - 1] == ":"
 
     def begin(self, value: dict[str, Any]) -> None:
         """Make blank text an object."""

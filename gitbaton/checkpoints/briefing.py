@@ -175,16 +175,13 @@ class _Brief:
         self.shown: list[str] = []
 
     def sections(self) -> list[_Section]:
-        """All of them, in their order; those without rows are left out when they are fitted."""
+        """All of them, in their order; those without rows are left out when they are fitted. The words come first where no
+        prompt, change or failed test is newer."""
         worded = self.c.kind == "manual" or self.c.carried is not None or self.latest is None
-        first = worded and self._lead()
+        first = worded and (self.latest is None or self.latest.at <= self.c.written) and not leads(self.c)
         written = self._written(first) if worded else []
         state = [self._request(), self._turn(), self._plan(), self._tests(), self._files(), self._said(), self._earlier()]
         return [self._heading(first), *(written if first else []), *state, *([] if first else written)]
-
-    def _lead(self) -> bool:
-        """Whether the words are the newest state: no prompt, change or failed test is newer."""
-        return (self.latest is None or self.latest.at <= self.c.written) and not leads(self.c)
 
     def _heading(self, worded: bool) -> _Section:
         """Return the origin of the state, its age, and its drift."""
@@ -374,7 +371,8 @@ class _Brief:
         left = len(more) - len(others) + self.observed.edited_more
         rows = self._paths("edited last, newest first", edited, marks)
         key = "edited before, or not committed" if edited else "not committed"
-        rows += self._paths(key, _by_folder(others), marks, left)
+        folders = list(dict.fromkeys(path.rpartition("/")[0] for path in others))  # those of one stand together
+        rows += self._paths(key, sorted(others, key=lambda path: folders.index(path.rpartition("/")[0])), marks, left)
         read = [path for path in self.told.read if path not in edited][:_READ]
         found = [path for path in self.told.found if path not in (*edited, *others, *read)]
         rows += [*self._paths("read last", read, {}), *self._paths("named by the last searches and commands", found, {})]
@@ -508,12 +506,6 @@ def _in_folders(paths: Sequence[str], marks: Mapping[str, str]) -> str:
         above = f"{path_in_line(folder, blanks=True)}/" if folder else ""
         found.append(above + (f"{{{', '.join(names)}}}" if len(names) > 1 and above else ", ".join(names)))
     return ", ".join(found)
-
-
-def _by_folder(paths: Sequence[str]) -> list[str]:
-    """Paths with those of one folder together, in the order of their first ones."""
-    folders = list(dict.fromkeys(path.rpartition("/")[0] for path in paths))
-    return sorted(paths, key=lambda path: folders.index(path.rpartition("/")[0]))
 
 
 def reminder(scene: Briefing) -> str:

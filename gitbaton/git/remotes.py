@@ -125,7 +125,15 @@ def find(repo: Repo, word: str | None, directory: str, *, pushing: bool = False)
         return _pushed(Remote(name=_ref_name(word), shown=word, fetch=word, push=(word,)), config, urls, pushed)
     path = os.path.join(directory, word)
     if os.path.isfile(path):
-        return _bundle(word, os.path.abspath(path))
+        path = os.path.abspath(path)
+        try:
+            with open(path, "rb") as file:
+                start = file.read(32)
+        except OSError as error:
+            raise UsageError(f"'{word}' cannot be read: {error.strerror}") from None
+        if not _BUNDLE.match(start):
+            raise UsageError(f"'{word}' is a file and no bundle", "'git bundle create' makes one")
+        return Remote(name=_ref_name(path), shown=word, fetch=path, push=(), bundle=True)
     if os.path.isdir(path):
         path = os.path.abspath(path)
         return _pushed(Remote(name=_ref_name(path), shown=path, fetch=path, push=(path,)), config, [path])
@@ -183,17 +191,6 @@ def _ref_name(shown: str) -> str:
 
     tail = re.sub(r"[^A-Za-z0-9._-]", "", shown.rstrip("/").rpartition("/")[2])[:30]
     return f"{tail}-{hashlib.sha256(os.fsencode(shown)).hexdigest()[:12]}".lstrip("-")
-
-
-def _bundle(word: str, path: str) -> Remote:
-    try:
-        with open(path, "rb") as file:
-            start = file.read(32)
-    except OSError as error:
-        raise UsageError(f"'{word}' cannot be read: {error.strerror}") from None
-    if not _BUNDLE.match(start):
-        raise UsageError(f"'{word}' is a file and no bundle", "'git bundle create' makes one")
-    return Remote(name=_ref_name(path), shown=word, fetch=path, push=(), bundle=True)
 
 
 class Connection:

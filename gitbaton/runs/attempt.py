@@ -737,15 +737,11 @@ def stale(ctx: Context, plan: Plan, step: Step) -> tuple[str, str] | None:
             return name, f"{by} used other outputs of step {in_quotes(cause.path or '')}"
         if cause is not None:
             return name, f"{in_quotes(cause.path) if cause.path else 'something'} changed since {by} read it"
-        if end.record.stable is False and not _own_doing(end.record):
+        reads = matcher(end.record.reads.globs if end.record.reads is not None else ())
+        own = any(reads(item.path) for item in end.record.undeclared)  # and that stayed in its copy or was put back
+        if end.record.stable is False and not own:
             return name, f"the inputs of {by} changed while it ran"
     return None
-
-
-def _own_doing(record: Record) -> bool:
-    """Whether a step changed, itself, what it reads, and that stayed in its copy or was put back."""
-    reads = matcher(record.reads.globs if record.reads is not None else ())
-    return any(reads(item.path) for item in record.undeclared)
 
 
 def rejected(ctx: Context, step: Step, key: str) -> Done:

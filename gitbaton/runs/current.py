@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
 from gitbaton.base.codec import in_quotes
-from gitbaton.base.errors import MENDS
+from gitbaton.base.errors import MENDS, GitError, NotFoundError, UnreadableRunError
 from gitbaton.base.values import TYPE_CHECKING, value
 from gitbaton.checkpoints.render import in_shell
 from gitbaton.checkpoints.store.provenance import of_run
@@ -15,8 +15,6 @@ from gitbaton.git.reffiles import below
 
 if TYPE_CHECKING:
     from gitbaton.base.codec import Json
-    from gitbaton.base.errors import UnreadableRunError
-    from gitbaton.base.model import Oid
     from gitbaton.checkpoints.baton import Baton
     from gitbaton.runs.claims import Held
     from gitbaton.runs.journal.state import RunState, StepState
@@ -60,8 +58,6 @@ class Unfinished:
 def unfinished(baton: Baton) -> tuple[Unfinished, ...]:
     """Return the runs of this repository that are not finished, in the order of their names; one that cannot be read says
     so as its reason. A foreign one is left out, and foreign records on top of ours are not told."""
-    from gitbaton.base.errors import UnreadableRunError
-
     found = []
     for run, state in _open(baton, ours=True):
         if isinstance(state, UnreadableRunError):
@@ -76,7 +72,6 @@ def unfinished(baton: Baton) -> tuple[Unfinished, ...]:
 
 def recording(baton: Baton, track: str) -> tuple[Unfinished, ...]:
     """Return the unfinished runs that have a step whose checkpoints go to a track, or may have one: they cannot be read."""
-    from gitbaton.base.errors import GitError, UnreadableRunError
     from gitbaton.runs.plans import kept_plan, whole
 
     objects, found = baton.repo.objects, []
@@ -97,13 +92,14 @@ def _open(baton: Baton, *, ours: bool = False) -> Iterator[tuple[str, RunState |
     with suppress(OSError):  # a folder that cannot be listed may hold some: the journal says which it cannot read
         if not below(baton.repo, RUNS):
             return
-    from gitbaton.base.errors import NotFoundError, UnreadableRunError
     from gitbaton.runs.journal.chain import Journal
     from gitbaton.runs.journal.state import fold
 
     journal = Journal(baton.repo, author=b"", redactor=None, clock=baton.clock)
-    for run in _perhaps(baton, journal.refs()):
-        if ours and not journal.ours.knows(of_run(run)):
+    tips = sorted(journal.refs().items())
+    for (run, _), commit in zip(tips, baton.repo.objects.read_many([oid for _, oid in tips]), strict=True):
+        at_end = commit is not None and (commit.data or b"").endswith(_COMPLETE)  # then no record of it is read
+        if at_end or (ours and not journal.ours.knows(of_run(run))):
             continue
         try:
             state = fold(journal.records(run))
@@ -114,13 +110,6 @@ def _open(baton: Baton, *, ours: bool = False) -> Iterator[tuple[str, RunState |
             continue
         if not state.finished:
             yield run, state
-
-
-def _perhaps(baton: Baton, tips: Mapping[str, Oid]) -> list[str]:
-    """The runs that may be unfinished, by their newest commits: of the others no record is read."""
-    names = sorted(tips)
-    commits = baton.repo.objects.read_many([tips[name] for name in names])
-    return [n for n, c in zip(names, commits, strict=True) if c is None or not (c.data or b"").endswith(_COMPLETE)]
 
 
 def _at_work(baton: Baton, state: RunState) -> Mapping[str, Held]:

@@ -8,7 +8,7 @@ import time
 from contextlib import suppress
 from datetime import UTC, datetime
 
-from gitbaton.agents.client import answer, client, read
+from gitbaton.agents.client import OURS, answer, client, read
 from gitbaton.agents.hooks.guard import CAME_AT, LATE, AgainError, DeadlineError, deadline, log
 from gitbaton.base import terminal
 from gitbaton.base.clients import HookEvent
@@ -234,7 +234,6 @@ def _wanted(repo: Repo, root: str, agent: str) -> bool:
     """Whether the project's own settings call us, or the user wants us everywhere: checkpoints from the first turn on."""
     if repo.boolean("baton.everywhere"):
         return True
-    from gitbaton.agents.client import OURS
     from gitbaton.base.system.files import read_regular
 
     of = client(agent)

@@ -112,7 +112,17 @@ def _row(row: Row, where: Place, root: str | None, cwd: str) -> Iterator[DoctorF
         yield DoctorFinding(
             name=f"{name} reach", ok=on or not unheeded, text=text, mend=EVERYWHERE if unheeded and not on else ""
         )
-    found = _codex(row, where, cwd) if row.client.name == "codex" else row.client.doubts(_installed(row, where, root))
+    ours = Installed(
+        project=where.root,
+        tree=root,
+        home=os.path.abspath(folder(row.client, where.env)),
+        env=where.env,
+        names=row.names,
+        settings=_settings,
+        shown=lambda path: shown(where, path),
+        holds=_covers,
+    )
+    found = _codex(row, where, cwd) if row.client.name == "codex" else row.client.doubts(ours)
     yield from (replace(finding, name=f"{name} {finding.name}") for finding in found)
 
 
@@ -135,20 +145,6 @@ def _settings(path: str) -> dict[str, Any]:
     except (ValueError, MalformedError, RecursionError):
         return {}
     return data if isinstance(data, dict) else {}
-
-
-def _installed(row: Row, where: Place, root: str | None) -> Installed:
-    """Our hooks of a client at a level, as its own module asks of them; ``root``: the work tree's, whatever the level."""
-    return Installed(
-        project=where.root,
-        tree=root,
-        home=os.path.abspath(folder(row.client, where.env)),
-        env=where.env,
-        names=row.names,
-        settings=_settings,
-        shown=lambda path: shown(where, path),
-        holds=_covers,
-    )
 
 
 def _codex(row: Row, where: Place, cwd: str) -> Iterator[DoctorFinding]:

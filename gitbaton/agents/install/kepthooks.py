@@ -158,22 +158,17 @@ def move(draft: HooksDraft, event: str, source: str) -> None:
     """Plan that a hook is kept in the folder, before ours stands in its place."""
     kept, earlier, spare = os.path.join(draft.folder, event), draft.kept(event), moved_aside(source)
     if spare is not None and earlier not in (None, source) and not same(source, earlier):
-        _give_back(draft, earlier, spare)
+
+        def give_back() -> None:  # a manager, with its own hook in its place now, has moved ours
+            os.replace(earlier, spare)
+            sync_paths([os.path.dirname(spare)])
+            draft.made.put(spare, None)
+
+        draft.step(f"put the hook '{earlier}' in the place of '{spare}', which is ours", give_back)
     elif spare is not None and draft.is_known(spare, source):
         restore(draft, spare, None)  # it would bar the way of lefthook, which moves hooks there
     if earlier != kept or not same(source, earlier):
         draft.step(f"keep the hook '{source}' as '{kept}', called first", lambda: keep(source, kept))
-
-
-def _give_back(draft: HooksDraft, earlier: str, spare: str) -> None:
-    """Plan that an earlier kept hook goes to where a manager, with its own hook in its place now, has moved ours."""
-
-    def run() -> None:
-        os.replace(earlier, spare)
-        sync_paths([os.path.dirname(spare)])
-        draft.made.put(spare, None)
-
-    draft.step(f"put the hook '{earlier}' in the place of '{spare}', which is ours", run)
 
 
 def clear(draft: HooksDraft, event: str, source: str | None = None) -> None:

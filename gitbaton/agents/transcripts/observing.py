@@ -44,7 +44,6 @@ SECONDS = 0.11
 """For which one look reads; what it found is folded in as long again, at most."""
 _HEAD = 256 << 10  # bytes at the beginning, where the task stands, of a transcript that is not read whole
 _MARK = 256
-_BEGIN = 64
 _MAX_STATE = 2 << 20
 _WAIT = 0.05  # seconds for which a client's database is waited for
 _ROWS = 5000
@@ -376,7 +375,9 @@ def gather(mode: Observe, seen: Seen, agent: Agent, before: Stored | None, told:
     own = before if before is not None and not before.foreign else None
     old = own.checkpoint.observed if own else None
     old, told = (old, told) if old is not None else (Observed(), NOTHING)
-    facts, since = seen.facts, _milestone(own, old)
+    # what was asked before words with a label is done
+    labelled = own is not None and own.checkpoint.kind == "manual" and own.checkpoint.label is not None
+    facts, since = seen.facts, own.checkpoint.created if own is not None and labelled else old.milestone
     same = _same_session(facts, agent, own, old)
     if seen.taken and same:
         old, told = _not_taken_back(seen, agent, old, told)
@@ -536,13 +537,6 @@ def _edited(changed: Mapping[str, float], old: Observed, ground: Ground, *, same
     times = {**changed, **{path: written(os.path.join(ground.root, path)) for path in before}}
     edited = sorted(times, key=lambda path: times[path], reverse=True)
     return tuple(edited[: folding.EDITED]), max(0, len(edited) - folding.EDITED)
-
-
-def _milestone(before: Stored | None, old: Observed) -> datetime | None:
-    """Return when the words with a label were written that came last: what was asked before them is done."""
-    if before is not None and before.checkpoint.kind == "manual" and before.checkpoint.label is not None:
-        return before.checkpoint.created
-    return old.milestone
 
 
 def _asked(facts: Facts, told: Iterable[Prompt], since: datetime | None) -> tuple[Prompt, ...]:

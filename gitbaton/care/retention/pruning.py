@@ -21,7 +21,7 @@ from gitbaton.base.errors import (
 from gitbaton.base.model import Oid, Stored
 from gitbaton.base.system.files import acquire, closing_fd
 from gitbaton.base.values import replace, value
-from gitbaton.care.retention.inventory import CheckpointChain, Conversation, Inventory, copies
+from gitbaton.care.retention.inventory import CheckpointChain, Conversation, Inventory, copies, freed
 from gitbaton.care.retention.removing import Trimmed, draft_removal, locked_removal, moved, rebuilt, retry_under_lock, survey
 from gitbaton.care.retention.rules import AUTO_LAST, DAYS, RetentionItem, Wish, keep, keep_auto, rules_of
 from gitbaton.checkpoints.baton import Baton
@@ -99,8 +99,6 @@ def plan(baton: Baton, wish: Wish, *, weigh: bool = False, held: bool = False) -
     made = PrunePlan(tracks=tracks, safety=safety, conversations=talks, seen=found.refs, broken=broken)
     if not weigh or made.empty:
         return replace(made, bytes=0) if weigh else made
-    from gitbaton.care.retention.inventory import freed
-
     revision = _revision(baton, made)
     for trim in safety:
         revision.also(trim.objects, [trim.change])

@@ -592,7 +592,8 @@ def _chosen(baton: Baton, names: Sequence[str], *, everything: bool) -> tuple[di
     if everything:
         refs = store.objects.refs("refs/baton/", TIPS)
         notes = store.objects.info(NOTES)
-        chains = {ref: oid for ref, oid in refs.items() if _is_chain(ref)}
+        fetched = {ref for ref in refs if ref.startswith(REMOTES) and ref.removeprefix(REMOTES).split("/")[1:2] == ["tracks"]}
+        chains = {ref: oid for ref, oid in refs.items() if ref.startswith((CHAINS, SAFETY)) or ref in fetched}
         others = {ref: oid for ref, oid in refs.items() if ref not in chains}
         return chains, [], others | ({NOTES: notes.oid} if notes else {})
     known = store.chains()[0]
@@ -601,12 +602,6 @@ def _chosen(baton: Baton, names: Sequence[str], *, everything: bool) -> tuple[di
     if not names:
         tracks = [baton.tip().checkpoint.track]
     return {chain_ref(track): known[track] for track in tracks if track in known}, singles, {}
-
-
-def _is_chain(ref: str) -> bool:
-    """Whether a ref of ours is that of a chain of checkpoints, here or fetched."""
-    fetched = ref.removeprefix(REMOTES).split("/")[1:2] if ref.startswith(REMOTES) else []
-    return ref.startswith((CHAINS, SAFETY)) or fetched == ["tracks"]
 
 
 def _present(baton: Baton) -> list[Oid]:

@@ -136,11 +136,9 @@ class _RiskSearch:
                 self.nested[one.path.rstrip("/")] = None
             elif one.path not in kept:
                 secret = one.reason == "excluded" and names_secrets(one.path)
-                by = CHECKOUT if one.reason in _ALSO_TRACKED and self._is_tracked(one.path) else CLEAN
-                yield from self._at(one.path, "secret" if secret else one.reason, by)
-
-    def _is_tracked(self, path: str) -> bool:
-        return lookup(self.repo.objects, self.captured.staged, os.fsencode(path)) is not None
+                place = self.captured.staged, os.fsencode(one.path)
+                tracked = one.reason in _ALSO_TRACKED and lookup(self.repo.objects, *place) is not None
+                yield from self._at(one.path, "secret" if secret else one.reason, CHECKOUT if tracked else CLEAN)
 
     def _ignored(self) -> Iterator[RiskRow]:
         """Yield ignored paths, a folder that git ignores whole as one."""

@@ -16,7 +16,7 @@ from math import inf
 
 from gitbaton.base.codec import first_line, in_double_quotes, in_quotes, timestamp
 from gitbaton.base.errors import GitError, NotFoundError, RecordError
-from gitbaton.base.model import BEFORE_PROMPT, ENDED, Agent, Checkpoint, Oid, Stored, WorktreeId, session_key
+from gitbaton.base.model import BEFORE_PROMPT, ENDED, Agent, Oid, Stored, WorktreeId, session_key
 from gitbaton.base.values import TYPE_CHECKING, value
 from gitbaton.checkpoints.baton import Baton
 from gitbaton.checkpoints.restore.values import UNDECIDED
@@ -146,11 +146,6 @@ def _brought(
     return {path: oid for path, oid in found.items() if oid not in made}
 
 
-def _of_nobody(c: Checkpoint) -> bool:
-    """Whether a checkpoint was taken by a hook, of what no turn of its track has changed."""
-    return c.kind == "auto" and (c.step == BEFORE_PROMPT or (c.turn is None and c.step.startswith(ENDED)))
-
-
 class _OwnerSearch:
     """Lines of one repository, asked for one work tree. ``then`` is the checkpoint to come back, ``base`` what its ``head`` has
     at the wanted paths, ``brought`` says which commit brought a content since."""
@@ -201,8 +196,9 @@ class _OwnerSearch:
         whose = self.changer(path) if first is None else doubtful or first
         if whose is None or whose.track == self.track:
             return None
-        certain = doubtful is None and not _of_nobody(whose.stored.checkpoint)
-        return Owner(path=path, track=whose.track, where=whose.stored.id, certain=certain)
+        c = whose.stored.checkpoint
+        by_no_turn = c.kind == "auto" and (c.step == BEFORE_PROMPT or (c.turn is None and c.step.startswith(ENDED)))
+        return Owner(path=path, track=whose.track, where=whose.stored.id, certain=doubtful is None and not by_no_turn)
 
     def _doubtful(self, first: PlacedCheckpoint, held: Sequence[_Held]) -> PlacedCheckpoint | None:
         """Return a checkpoint of another track that holds a content of ours as well, and before which one was pruned that may

@@ -54,15 +54,11 @@ class Decider:
         self.known = goal.known() if any(d.then is None for d in scope) else ()
         absent = {**goal.absent(scope), **goal.gone()}
         self.held = {d.path for d in everything if d.now is not None and not (guard.within and d.now.mode == GITLINK)}
-        self.replaced = self._replaced()
+        coming = _above(d.path for d in scope if d.then is not None)
+        self.replaced = {d.path for d in scope if d.then is None and d.path in coming}  # files and links in a directory's place
         self.steps = {d.path: self._first(d) for d in scope}
         self._exact()
         self.steps |= {path: PathAction(path=path, action="refuse", reason=reason) for path, reason in absent.items()}
-
-    def _replaced(self) -> set[str]:
-        """Return the files and links that stand where the checkpoint has a directory: it knows the name, if not the file."""
-        coming = _above(d.path for d in self.scope if d.then is not None)
-        return {d.path for d in self.scope if d.then is None and d.path in coming}
 
     def _first(self, d: Difference) -> PathAction:
         reason = self._never(d) or self._nested(d)
@@ -282,7 +278,9 @@ class _Planner:
         apart = known.apart.union((step.path for step in found if step.action == "conflict"), self.scene.facts.lost)
         if self.order.index:
             return Scope(only=known.only, apart=apart)
-        stay = {*now, *(then if not self._same_operation() else ()), *self.goal.stay(wanted)}
+        operation, head = self.goal.operation, self.goal.target.checkpoint.head
+        still = operation is not None and head == self.scene.head.oid and operation == self.scene.repo.operation()
+        stay = {*now, *(() if still else then), *self.goal.stay(wanted)}
         return Scope(only=(frozenset(wanted) if known.only is None else known.only) - stay, apart=apart)
 
     def _unmerged(self) -> tuple[set[str], set[str]]:
@@ -291,12 +289,6 @@ class _Planner:
         now = stages_now(self.scene.facts)
         brought = self.goal.brought() if now else {}
         return {path for path in now if now[path] != brought.get(path)}, set(self.goal.staged.stages)
-
-    def _same_operation(self) -> bool:
-        """Whether the merge, or the rebase's step, that was in progress then still is."""
-        then = self.goal.operation
-        still = then is not None and self.goal.target.checkpoint.head == self.scene.head.oid
-        return still and then == self.scene.repo.operation()
 
     def _tree(self, wanted: Mapping[str, GitEntry | None], differing: Sequence[Difference]) -> Oid:
         """Return the work tree's tree afterwards."""

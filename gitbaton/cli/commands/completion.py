@@ -141,7 +141,8 @@ def _candidates(ctx: Invocation, before: list[str], word: str) -> Found:
     elif word.startswith("-"):
         yield from _options(parameters)
     else:
-        plain_words = [w for at, w in enumerate(rest) if w[:1] != "-" and not _valued(named, rest[:at])]
+        valued = {option for option, one in named.items() if one.kind is not bool}
+        plain_words = [w for before, w in zip(["", *rest], rest, strict=False) if w[:1] != "-" and before not in valued]
         arguments = [p for p in parameters if isinstance(p.of, Argument)]
         if arguments:
             at = min(len(plain_words), len(arguments) - 1)
@@ -150,11 +151,6 @@ def _candidates(ctx: Invocation, before: list[str], word: str) -> Found:
 
 def _kind(option: str, parameter: Declared) -> str:
     return {"--track": "TRACK", "--withdraw": "DECISION", "--keep": "KEPT"}.get(option, parameter.of.metavar or "")
-
-
-def _valued(named: dict[str, Declared], before: list[str]) -> bool:
-    """Whether the word after these is the value of an option."""
-    return bool(before) and before[-1] in named and named[before[-1]].kind is not bool
 
 
 def _verbs() -> Found:

@@ -33,7 +33,15 @@ def command(
     """
     with opened(ctx) as baton:
         file = output if output is not None else os.path.relpath(os.path.join(baton.repo.shared_dir, "page.html"))
-        _refuse_other(file)
+        if os.path.isdir(file):
+            raise BatonError(f"{path_in_quotes(file)} is a folder")
+        if os.path.lexists(file):
+            try:
+                ours = MARK in read_regular(file, 4096, follow=True)
+            except OSError:
+                ours = False
+            if not ours:
+                raise BatonError(f"{path_in_quotes(file)} exists and is no page of git baton; it is not written over")
         found = [baton.history(name=track) for track in tracks] if tracks else [baton.history(everything=True)]
         items = {stored.id: stored for history in found for stored in history.items}
         for history in found:
@@ -53,16 +61,3 @@ def command(
 
         webbrowser.open(f"file://{os.path.abspath(file)}")
     return 0
-
-
-def _refuse_other(file: str) -> None:
-    """Only an older page is written over. Raises BatonError."""
-    if os.path.isdir(file):
-        raise BatonError(f"{path_in_quotes(file)} is a folder")
-    if os.path.lexists(file):
-        try:
-            page = MARK in read_regular(file, 4096, follow=True)
-        except OSError:
-            page = False
-        if not page:
-            raise BatonError(f"{path_in_quotes(file)} exists and is no page of git baton; it is not written over")

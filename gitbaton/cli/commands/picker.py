@@ -452,12 +452,9 @@ class Picker(App[int]):
         doubt: tuple[Key, ...] = (("space", "this conflict, too", "space"),)
         able = self.shown and self.shown.talk
         does = OFFERED[op][1] if op == "revert" or other else "restore files"
-        return (("enter", does, "enter"), *(talk if able else ()), *(doubt if self._in_doubt() else ()), *back)
-
-    def _in_doubt(self) -> bool:
-        """Whether a conflict may be overwritten, or is to be."""
-        steps = self.shown.plan.steps if self.shown and self.shown.plan.op == "restore" else ()
-        return bool(self.meant.over) or any(step.action == "conflict" and step.reason != UNMERGED for step in steps)
+        steps = self.shown.plan.steps if self.shown and op == "restore" else ()
+        may = self.meant.over or any(step.action == "conflict" and step.reason != UNMERGED for step in steps)
+        return (("enter", does, "enter"), *(talk if able else ()), *(doubt if may else ()), *back)
 
     def fit(self) -> None:
         """Rows as wide as the list is now."""

@@ -9,7 +9,7 @@ from gitbaton.base import terminal
 from gitbaton.base.clients import agent_of
 from gitbaton.base.codec import EXTRA_KEY, Json, document, in_quotes
 from gitbaton.base.errors import UsageError
-from gitbaton.base.model import IGNORED, VALIDATIONS, Checkpoint, Decision, Skipped
+from gitbaton.base.model import IGNORED, VALIDATIONS, Checkpoint, Decision
 from gitbaton.checkpoints.baton import Baton, Request, Snapshot, SnapshotPlan
 from gitbaton.checkpoints.render import (
     in_shell,
@@ -183,7 +183,9 @@ def _show(baton: Baton, snapshot: Snapshot, *, named: bool, json: bool, stable: 
         if c.previous is None:
             _say_new(baton, c.track, named=named)
     warn_all([*snapshot.warnings, *skipped_lines(skipped, baton.short(stored.id), verbose=verbose)])
-    _say_how(baton, skipped)
+    if (path := next((s.path for s in skipped if s.reason == IGNORED), None)) is not None:
+        file = in_shell(os.path.relpath(os.path.join(baton.repo.layout.root or "", path)))
+        terminal.tell(f"hint: 'git baton snapshot -m \"take it in\" --include {file}' takes it in")
     if more := kept_here(c.files, named=False):
         terminal.tell(f"hint: {more}")
     return 0
@@ -192,14 +194,6 @@ def _show(baton: Baton, snapshot: Snapshot, *, named: bool, json: bool, stable: 
 def _withdrew(of: SnapshotPlan | Snapshot) -> dict[str, Json]:
     """Return the decisions that end, where any do."""
     return {"withdrawn": [picked(one, "number", "text") for one in of.ended]} if of.ended else {}
-
-
-def _say_how(baton: Baton, skipped: Sequence[Skipped]) -> None:
-    """Print the hint that takes in what was ignored until now."""
-    path = next((s.path for s in skipped if s.reason == IGNORED), None)
-    if path is not None:
-        named = in_shell(os.path.relpath(os.path.join(baton.repo.layout.root or "", path)))
-        terminal.tell(f"hint: 'git baton snapshot -m \"take it in\" --include {named}' takes it in")
 
 
 def _say_new(baton: Baton, track: str, *, named: bool) -> None:

@@ -111,7 +111,13 @@ class _Desk:
         return _whole(cut("\n".join(_one_line(row) for row in rows)))
 
     def _call(self, tool: Tool, given: dict[str, Any], agent: Agent | None) -> Answer:
-        call = ToolCall(given=tool.check(given), place=self._enter(), agent=agent)
+        checked = tool.check(given)
+        try:  # again by its name: the directory may have been removed and made anew since
+            os.chdir(self.place)
+        except OSError as error:
+            raise NotARepositoryError(f"{in_quotes(self.place)} cannot be entered: {error.strerror}") from None
+        place = os.path.abspath(self.repo_root) if self.repo_root is not None else self.place
+        call = ToolCall(given=checked, place=place, agent=agent)
         with Baton(self.repo_root, checkpoint_dir=self.checkpoint_dir, door="binary") as baton:
             if self.checkpoint_dir is not None:
                 _ = baton.latest  # refuse a bad directory before anything is written
@@ -122,14 +128,6 @@ class _Desk:
                 said += recover(baton) if ends else ["an interrupted restore waits to be ended"]
             answer = tool.run(baton, call)
         return replace(answer, warnings=(*said, *answer.warnings))
-
-    def _enter(self) -> str:
-        """The place again, by name: the directory may have been removed and made anew since."""
-        try:
-            os.chdir(self.place)
-        except OSError as error:
-            raise NotARepositoryError(f"{in_quotes(self.place)} cannot be entered: {error.strerror}") from None
-        return os.path.abspath(self.repo_root) if self.repo_root is not None else self.place
 
 
 def _agent(name: str) -> Agent | None:

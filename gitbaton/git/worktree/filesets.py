@@ -376,7 +376,13 @@ class FileCache:
         stored = self._stored_now()
         stored.update((key, (*found, entry.mode, entry.oid)) for key, (found, entry) in self._known.items())
         if len(stored) <= _FILES:
-            _save(self._repo, self._place, self._root, stored)
+            body = _HEAD + os.fsencode(self._root) + b"\0" + json.dumps(stored).encode("ascii")
+            fresh = f".{os.getpid()}.{time.monotonic_ns()}"
+            try:
+                put(self._repo, self._place, body + _sum(body), fresh=fresh)
+            except OSError:
+                with suppress(OSError):
+                    os.unlink(self._place + fresh)
         self.learned = 0
 
 
@@ -388,16 +394,6 @@ def _load(place: str, root: str) -> dict[str, Learned]:
     head = _HEAD + os.fsencode(root) + b"\0"
     whole = body.startswith(head) and _sum(body) == mark
     return cast("dict[str, Learned]", json.loads(body[len(head) :])) if whole else {}
-
-
-def _save(repo: Repo, place: str, root: str, stored: dict[str, Learned]) -> None:
-    body = _HEAD + os.fsencode(root) + b"\0" + json.dumps(stored).encode("ascii")
-    fresh = f".{os.getpid()}.{time.monotonic_ns()}"
-    try:
-        put(repo, place, body + _sum(body), fresh=fresh)
-    except OSError:
-        with suppress(OSError):
-            os.unlink(place + fresh)
 
 
 def _sum(data: bytes) -> bytes:

@@ -60,7 +60,8 @@ def holder(path: str) -> str | None:
             booted = next(float(line.split()[1]) for line in file if line.startswith("btime "))
     except (OSError, StopIteration):
         return None
-    found, doubt = "", False
+    found, doubt, top = "", False, os.path.dirname(real)
+    places = tuple(os.path.join(place, "") for place in (top.partition("/.git/")[0].removesuffix("/.git"), top))
     for pid in pids:
         try:
             with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
@@ -82,7 +83,7 @@ def holder(path: str) -> str | None:
             return _process(pid, command)
         try:
             opened = {os.readlink(f"/proc/{pid}/fd/{name}") for name in os.listdir(f"/proc/{pid}/fd")}
-            here = git and _works_at(os.readlink(f"/proc/{pid}/cwd"), os.path.dirname(real))
+            here = git and os.path.join(os.readlink(f"/proc/{pid}/cwd"), "").startswith(places)
         except PermissionError:
             doubt = doubt or git
             continue
@@ -113,12 +114,6 @@ def _marked(path: str) -> int | None:
     text = (read_or_none(path, 200) or b"").decode("ascii", "replace")
     number = text.removeprefix(MARK).split()[:1] if text.startswith(MARK) else []
     return int(number[0]) if number and number[0].isdecimal() else None
-
-
-def _works_at(directory: str, git_dir: str) -> bool:
-    """Whether a process in a directory may be at work in the repository with its files in ``git_dir``."""
-    at = git_dir.partition("/.git/")[0].removesuffix("/.git")
-    return os.path.join(directory, "").startswith((os.path.join(at, ""), os.path.join(git_dir, "")))
 
 
 def _age(path: str) -> str:
