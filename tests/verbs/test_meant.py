@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.kit import Sandbox
@@ -37,3 +39,30 @@ def test_undo_of_a_certain_turn_leads_to_revert(repo: Sandbox) -> None:
 def test_who_fears_a_clean_is_led_to_what_it_would_take(repo: Sandbox) -> None:
     done = repo.baton("clean", "-n")
     assert done.code == 129 and "hint: to see what 'git clean' would take: git baton status --at-risk\n" in done.err
+
+
+@pytest.mark.parametrize("verb", ["restore", "revert"])
+def test_a_path_without_its_dashes_is_led_to_them_from_the_directory_it_counts_from(
+    repo: Sandbox, verb: str, tmp_path: Path
+) -> None:
+    repo.write("b.txt", "b\n")
+    snap(repo, "t", "S")
+    (tmp_path / "outside").write_text("x\n")
+    top = ("--repo-root", str(repo.path))
+    for word, spelled in (("b.txt", "b.txt"), ("b.*", "'b.*'")):
+        done = repo.baton(*top, verb, word, cwd=tmp_path)
+        assert done.code == 2 and f"file of that name: git baton {verb} -- {spelled}\n" in done.err
+    outside = repo.baton(*top, verb, "outside", cwd=tmp_path)
+    assert outside.code == 2 and "-- outside" not in outside.err and "git baton log --all" in outside.err
+
+
+def test_the_hint_at_a_path_is_given_for_its_own_word_alone(repo: Sandbox) -> None:
+    repo.write("@", "x\n")
+    empty = repo.baton("restore")
+    assert empty.code == 2 and "-- @" not in empty.err and "git baton snapshot" in empty.err
+    snap(repo, "t", "S")
+    repo.write("t", "a file of that name\n")
+    of_none = repo.baton("revert", "t")
+    assert of_none.code == 2 and "is of no turn" in of_none.err and "-- t" not in of_none.err
+    talk = repo.baton("restore", "--conversation-only", "a.txt")
+    assert talk.code == 2 and "-- a.txt" not in talk.err and "git baton log --all" in talk.err

@@ -25,6 +25,7 @@ from gitbaton.cli.common import (
     askable,
     confirmed,
     divided,
+    is_path,
     one_meant,
     one_of,
     opened,
@@ -119,16 +120,22 @@ def command(
             foreign=foreign,
         )
         ask = not (yes or force or json or dry_run) and askable()
-        try:
+        with _path_hint(None if only or paths else typed, directory, "to restore the file of that name: git baton restore"):
             if not talk and not only:
                 return carry_out(baton, "restore", order, dry_run=dry_run, json=json, verbose=verbose, ask=ask)
             target = baton.resolve(order.checkpoint)
-        except NotFoundError as error:
-            if not paths and os.path.lexists(order.checkpoint):
-                hint = f"to restore the file of that name: git baton restore -- {in_shell(order.checkpoint)}"
-                raise NotFoundError(error.message, hint) from None
-            raise
         return _with_conversation(baton, target, order, files=talk, dry_run=dry_run, json=json, verbose=verbose, ask=ask)
+
+
+@contextmanager
+def _path_hint(word: Optional[str], place: str, hint: str) -> Iterator[None]:
+    """Give a word that names no checkpoint, but a path as seen from a directory, a hint at how to name the path."""
+    try:
+        yield
+    except NotFoundError as error:
+        if word and error.message == f"there is no checkpoint {in_quotes(word)}" and is_path(place, word):
+            error.hints = (f"{hint} -- {in_shell(word)}",)
+        raise
 
 
 def _name(baton: Baton, name: Optional[str], track: Optional[str]) -> str:
@@ -383,15 +390,9 @@ def revert(
             merge=merge,
             foreign=foreign,
         )
-        try:
+        hint = "to take back what a turn did to the file of that name: git baton revert"
+        with _path_hint(None if paths else name, directory, hint):
             return carry_out(baton, "revert", order, dry_run=dry_run, json=json, verbose=verbose)
-        except NotFoundError as error:
-            if not paths and name and not ranged and os.path.lexists(name):
-                hint = (
-                    f"to take back what a turn did to the file of that name: git baton revert -- {in_shell(order.checkpoint)}"
-                )
-                raise NotFoundError(error.message, hint) from None
-            raise
 
 
 def undo(ctx: Invocation, dry_run: DryRun = False, force: Force = False, verbose: Verbose = False, json: AsJson = False) -> int:
