@@ -32,9 +32,10 @@ class Shown:
 class RecordStep:
     """The place of a record in its conversation.
 
-    ``key``: its id. ``after``: that of the record that it follows; None: the one above it in the file; empty: none, with it the
-    conversation begins. ``prompt``: the user said it. ``aside``: what stands below it in the file does not follow it, unless it
-    says so. ``back``: here so many prompts are taken back, with all that followed; ``to``: what came from that record on.
+    ``key``: its id. ``after``: that of the record that it follows; None: the one above it in the file; empty: it names none
+    and follows the one above, too, unless it is a prompt in a conversation whose records are linked, and not aside: that begins
+    anew. ``prompt``: the user said it. ``aside``: what stands below it in the file does not follow it, unless it says so.
+    ``back``: here so many prompts are taken back, with all that followed; ``to``: what came from that record on.
     """
 
     key: str = ""
@@ -186,7 +187,8 @@ class Branch:
         self._settle(head, beyond=beyond)
 
     def _place(self, number: int, step: RecordStep, head: int) -> int:
-        """Return the record that a record follows."""
+        """Return the record that a record follows: the one that it names; _ABOVE where that is not here and may be above;
+        _NOTHING for a prompt that names none in a linked conversation and is not aside; else ``head``, the one above it."""
         if step.after is None or (step.after == "" and not self.linked):
             return head
         if step.after == "":

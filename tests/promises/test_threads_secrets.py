@@ -203,5 +203,5 @@ def test_a_deleted_thread_is_deleted_elsewhere_when_that_is_asked_for(told: Sand
 @pytest.mark.deep
 def test_a_thread_that_cannot_be_read_is_deleted_all_the_same(told: Sandbox) -> None:
     told.git("update-ref", "refs/baton/threads/=other/_", "HEAD")
-    assert told.ok("thread", "delete", "other").out.startswith("thread 'other' deleted: 0 checkpoints")
+    assert told.ok("thread", "delete", "other").out.startswith("thread 'other' deleted: at least 0 checkpoints")
     assert told.git("for-each-ref", "--format=%(refname)", "refs/baton/threads") == "refs/baton/threads/=my%20chat/_"

@@ -72,7 +72,7 @@ def test_prune_of_threads_asks_too(three: Sandbox) -> None:
 
 @pytest.mark.deep
 def test_deleting_a_thread_asks(three: Sandbox) -> None:
-    for n, (words, answer, code) in enumerate((([], b"n\n", 1), ([], b"y\n", 0), (["--yes"], b"", 0))):
+    for n, (words, answer, code) in enumerate((([], b"n\n", 1), ([], b"y\n", 0), (["--yes"], b"", 0), (["--json"], b"", 0))):
         with three.open() as baton, ThreadStore(baton.repo) as store:
             put(store, f"job{n}", "id-0", None)
         with Terminal(three.path, "thread", "delete", f"job{n}", *words) as screen:

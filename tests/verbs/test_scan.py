@@ -308,6 +308,24 @@ def test_a_broken_ref_is_said_and_the_rest_scanned(baton: Baton, repo: Sandbox) 
     assert done.code == 128 and chain_ref("broken") in done.err and len(done.err.splitlines()) == 1
 
 
+def test_a_checkpoint_that_cannot_be_read_is_said_and_others_that_hold_a_file_are_named(baton: Baton, repo: Sandbox) -> None:
+    repo.write("kept.txt", f"key\n{KEY}\n")
+    ids = [baton.snapshot(f"step {n}", track=track).stored.id for n, track in enumerate(("t", "u"))]
+    (repo.path / ".git" / chain_ref("broken")).write_text("")
+    for names in (["t"], ["--all"]):
+        told = repo.baton("scan", "--files", "--json", *names)
+        assert told.code == 1 and set(told.json["hits"][0]["held"]) == set(ids)
+        assert told.err.count("\n") == 1 and chain_ref("broken") in told.err
+    no_tree = b"40000 sub\0" + bytes.fromhex(repo.git("rev-parse", "HEAD:a.txt"))
+    (repo.path / "tree").write_bytes(no_tree)
+    tree = repo.git("hash-object", "-w", "-t", "tree", "tree")
+    put(baton, record(9), track="u", base=repo.git("commit-tree", "-m", "no tree", tree))
+    done = repo.baton("scan", "--files", "t")
+    assert done.code == 1 and all(oid[:10] in done.err.splitlines()[0] for oid in ids)
+    commit = repo.git("rev-parse", chain_ref("u"))
+    assert [line for line in done.err.splitlines() if f"'{commit}' is not scanned: object " in line], done.err
+
+
 @pytest.mark.parametrize("form", ["--object-format=sha256"])
 def test_other_object_formats(form: str, tmp_path: Path) -> None:
     other = Sandbox.init(tmp_path / "other", form)

@@ -68,8 +68,25 @@ def test_what_a_run_writes_to_a_thread_that_was_deleted_is_deleted_too(repo: San
         gone = repo.baton("thread", "delete", "other")
         assert (gone.code, "there is no thread 'other'" in gone.err) == (2, True)
         done = repo.ok("thread", "delete", "demo")
-        assert done.out == "thread 'demo' deleted: writes of a run that went on\n"
+        assert done.out == "thread 'demo' deleted: writes but no checkpoint\n"
         assert repo.git("for-each-ref", "refs/baton") == "" and repo.baton("thread", "delete", "demo").code == 2
+
+
+@pytest.mark.parametrize("words", [(), ("--json",)])
+def test_a_thread_that_cannot_be_read_whole_is_not_counted_as_if_it_were(repo: Sandbox, words: tuple[str, ...]) -> None:
+    with ThreadStore.open(repo.path, **QUIET) as store:
+        put(store, "demo", 0)
+        put(store, "demo", 1)
+        put(store, "demo", 2, namespace="child:x", parent=None)
+        put(store, "whole", 0)
+    repo.git("update-ref", ref_of("demo", "child:x"), "HEAD")
+    done = repo.ok("thread", "delete", "demo", *words)
+    if words:
+        assert done.json == {"v": 1, "thread": "demo", "deleted": 2, "complete": False, "remotes": []}
+        assert "complete" not in repo.ok("thread", "delete", "whole", "--json").json
+    else:
+        assert done.out == "thread 'demo' deleted: at least 2 checkpoints\n"
+    assert repo.git("for-each-ref", ref_of("demo", "child:x")) == ""
 
 
 @pytest.fixture

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
 import pytest
 
+from gitbaton.base.errors import GitError
+from gitbaton.care.tools import branching
 from tests.kit import Sandbox
+from tests.kit.threads import unprivileged
 
 
 def seen(place: Path) -> dict[str, bytes]:
@@ -94,15 +98,56 @@ def test_a_directory_in_use_is_refused(busy: Sandbox, tmp_path: Path) -> None:
     assert busy.git("worktree", "list").count("\n") == 0 and not (tmp_path / "x").exists()
 
 
-def test_a_failure_leaves_nothing(busy: Sandbox, tmp_path: Path) -> None:
-    """A blob of the checkpoint is missing: git cannot write the file."""
+@pytest.mark.parametrize("there", [False, True])
+def test_a_failure_leaves_nothing(busy: Sandbox, tmp_path: Path, there: bool) -> None:
+    """A blob of the checkpoint is missing: git cannot write the file. An empty folder of the user's stays."""
+    if there:
+        (tmp_path / "beside").mkdir()
     blob = busy.git("rev-parse", "refs/baton/tracks/t:new/run.sh")
     loose = busy.loose(blob)
     loose.chmod(0o644)
     loose.unlink()
     done = busy.baton("worktree", "t", str(tmp_path / "beside"))
     assert done.code == 128 and done.err.startswith("fatal: ")
-    assert not (tmp_path / "beside").exists() and busy.git("worktree", "list").count("\n") == 0
+    assert (os.listdir(tmp_path / "beside") == []) if there else not (tmp_path / "beside").exists()
+    assert busy.git("worktree", "list").count("\n") == 0
+
+
+def test_an_error_of_the_system_leaves_nothing_either(busy: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def read_only(path: str, mode: int) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), path)
+
+    place = tmp_path / "beside"
+    with busy.open() as baton:
+        plan = branching.plan_worktree(baton, baton.tip("t"), str(place))
+        monkeypatch.setattr(os, "chmod", read_only)
+        with pytest.raises(GitError, match="Read-only file system"):
+            branching.apply_worktree(baton, plan)
+    assert not place.exists() and busy.git("worktree", "list").count("\n") == 0
+
+
+def test_a_failure_leaves_no_folder_that_is_read_only(busy: Sandbox, tmp_path: Path) -> None:
+    place = tmp_path / "beside"
+    code = f"""
+import os
+from gitbaton import Baton
+from gitbaton.base.errors import GitError
+from gitbaton.care.tools import branching
+
+def confined(top, modes):
+    os.chmod(os.path.join(top, "new"), 0o500)
+    raise GitError("no")
+
+branching.confine = confined
+with Baton({str(busy.path)!r}) as baton:
+    try:
+        branching.apply_worktree(baton, branching.plan_worktree(baton, baton.tip("t"), {str(place)!r}))
+    except GitError as error:
+        print(error)
+"""
+    done = unprivileged(busy, code)
+    assert (done.out, done.err) == ("no\n", "")
+    assert not place.exists() and busy.git("worktree", "list").count("\n") == 0
 
 
 @pytest.mark.deep

@@ -543,8 +543,10 @@ def scan(
 
     ``everything``: all tracks, safety checkpoints, notes, conversations, and what else lies in our namespace, fetched or not.
     ``files``: the contents of captured files as well, those that HEAD's history does not hold. ``refs``: all that these reach,
-    and nothing else; threads, for example. ``called``: names to look at, each under what it is called. What cannot be read is a
-    problem, and the rest is looked at. Raises NotFoundError, AmbiguousNameError, GitError.
+    and nothing else; threads, for example. ``called``: names to look at, each under what it is called. A problem, with the rest
+    looked at, is a chain of which a commit cannot be read, any other ref of which anything cannot, and what of the other
+    checkpoints cannot be searched for a file that was found. Raises NotFoundError, AmbiguousNameError, and GitError where
+    files of a chain or of a named checkpoint cannot be read.
     """
     looking, problems = Scan(baton, thorough=True), []
     if refs is None:
@@ -571,19 +573,23 @@ def scan(
         before = len(looking.hits)
         looking.objects(captured_trees(baton.store, stored), haves)
         looking.hits[before:] = [replace(h, checkpoint=stored.id, commit=stored.commit) for h in looking.hits[before:]]
-    hits = held(baton, looking.hits) if files else looking.hits
-    return ScanReport(hits=tuple(hits), checkpoints=len(looking.checkpoints) + len(looking.states), problems=tuple(problems))
+    hits, unread = held(baton, looking.hits) if files else (looking.hits, [])
+    each = {problem.where: problem for problem in [*problems, *unread]}.values()
+    return ScanReport(hits=tuple(hits), checkpoints=len(looking.checkpoints) + len(looking.states), problems=tuple(each))
 
 
-def held(baton: Baton, hits: Sequence[Hit]) -> list[Hit]:
-    """Return the same hits, each in a file with all checkpoints of all tracks that hold it, captured or staged. Raises
-    GitError."""
+def held(baton: Baton, hits: Sequence[Hit]) -> tuple[list[Hit], list[Problem]]:
+    """Return the same hits, each in a file with all checkpoints of all tracks that hold it, captured or staged; and what of the
+    tracks cannot be read, which may hold it, too."""
     blobs = {hit.blob for hit in hits if hit.blob is not None and hit.line}
     if not blobs:
-        return list(hits)
-    found = holding(baton.store, baton.store.everything(baton.store.chains()[0]).items, blobs)
+        return list(hits), []
+    chains, broken = baton.store.chains()
+    history = baton.store.everything(chains)
+    problems = [*broken, *history.problems]
+    found = holding(baton.store, history.items, blobs, problems)
     ids = {blob: tuple(stored.id for stored in found.get(blob, ())) for blob in blobs}
-    return [replace(h, held=ids[h.blob]) if h.blob in blobs and h.line else h for h in hits]
+    return [replace(h, held=ids[h.blob]) if h.blob in blobs and h.line else h for h in hits], problems
 
 
 def _chosen(baton: Baton, names: Sequence[str], *, everything: bool) -> tuple[dict[str, Oid], list[Stored], dict[str, Oid]]:
@@ -618,12 +624,20 @@ def captured_trees(store: Store, stored: Stored) -> list[Oid]:
     return [tree for tree in (stored.tree, index, beside(store, stored)) if tree]
 
 
-def holding(store: Store, items: Iterable[Stored], blobs: Collection[Oid]) -> dict[Oid, list[Stored]]:
-    """Return which of some checkpoints have captured each of some blobs. Raises RecordError."""
+def holding(
+    store: Store, items: Iterable[Stored], blobs: Collection[Oid], problems: list[Problem] | None = None
+) -> dict[Oid, list[Stored]]:
+    """Return which of some checkpoints have captured each of some blobs. One that cannot be read is added to ``problems``;
+    without them, RecordError or GitError is raised."""
     search, found = BlobSearch(store.objects, blobs), dict[Oid, list[Stored]]()
     for stored in items:
-        for oid in {oid for _, oid in search.places(*captured_trees(store, stored))}:
-            found.setdefault(oid, []).append(stored)
+        try:
+            for oid in {oid for _, oid in search.places(*captured_trees(store, stored))}:
+                found.setdefault(oid, []).append(stored)
+        except (RecordError, GitError) as error:
+            if problems is None:
+                raise
+            problems.append(Problem(where=stored.commit, reason=error.message))
     return found
 
 

@@ -7,9 +7,10 @@ import stat
 from collections.abc import Collection
 from contextlib import closing, suppress
 
-from gitbaton.base.codec import first_line, in_quotes, plain
+from gitbaton.base.codec import first_line, in_quotes, os_error, plain
 from gitbaton.base.errors import BatonError, GitError, RecordError, RefConflictError, UsageError
 from gitbaton.base.model import KEPT, Checkpoint, FileState, Oid, Stored
+from gitbaton.base.system.files import remove_folder
 from gitbaton.base.values import replace, value
 from gitbaton.checkpoints.baton import Baton
 from gitbaton.checkpoints.render import first_few, path_in_quotes, some
@@ -232,9 +233,12 @@ def plan_worktree(baton: Baton, stored: Stored, directory: str) -> WorktreePlan:
 
 
 def apply_worktree(baton: Baton, plan: WorktreePlan) -> None:
-    """Make the work tree; when that fails nothing of it is left. Raises GitError."""
+    """Make the work tree. When that fails, git's record of it and its files are removed again, as far as the system allows; an
+    empty folder that was there stays. Raises GitError."""
     git, end = baton.repo.git, "--end-of-options"
     baton.repo.settings()  # who may run hooks must know those to switch off
+    there = os.path.isdir(plan.place)
+    # Outside the try: where this fails git removes what it made, and what stands there may be another's.
     git.out("worktree", "add", "--detach", "--no-checkout", end, plan.place, plan.head)
     try:
         top = stat.S_IMODE(os.stat(plan.place).st_mode)
@@ -246,8 +250,14 @@ def apply_worktree(baton: Baton, plan: WorktreePlan) -> None:
         with suppress(PermissionError):  # what another tree with the same files allows
             allowed = stat.S_IMODE(os.stat(root).st_mode) | 0o7000 if root is not None else 0o7777
             os.chmod(plan.place, top & allowed | 0o700)
-    except BaseException:
+    except BaseException as error:
         git.run("worktree", "remove", "--force", end, plan.place)
+        remove_folder(plan.place)  # git leaves what stands in folders that their owner cannot write
+        if there:
+            with suppress(OSError):
+                os.mkdir(plan.place)
+        if isinstance(error, OSError):
+            raise GitError(os_error(error)) from None
         raise
 
 

@@ -367,7 +367,9 @@ def delete_thread(
 ) -> int:
     """Delete a thread in all its namespaces, what cannot be read of it, too.
 
-    On a terminal it asks first. A saver's delete_thread does the same; on remotes it stays until a push prunes it there.
+    On a terminal it asks first, but not with --json. Where a part cannot be read, it says how many checkpoints it has at least.
+
+    A saver's delete_thread does the same; on remotes it stays until a push prunes it there.
 
     Where a thread was deleted while a run of it went on, what that run has written since goes.
 
@@ -382,17 +384,20 @@ def delete_thread(
         places = store.chains(thread)
         if not places and not store.remains(thread):
             raise missing(thread, elsewhere, {found for found, _ in store.chains()})
-        count = 0
+        count, least = 0, ""
         for place in places:
-            with suppress(BatonError):  # what cannot be read goes as well
-                count += sum(1 for _ in store.walk(*place))
-        what = counted(count, "checkpoint") if places else "writes of a run that went on"
-        if not yes and askable() and not confirmed(f"delete thread {in_quotes(name(thread))} with {what}?"):
+            try:
+                for _ in store.walk(*place):
+                    count += 1
+            except BatonError:  # what cannot be read goes as well
+                least = "at least "
+        what = least + counted(count, "checkpoint") if places else "writes but no checkpoint"
+        if not (yes or json) and askable() and not confirmed(f"delete thread {in_quotes(name(thread))} with {what}?"):
             raise NoAnswerError("nothing is deleted")
         store.delete(thread)
         remotes = sorted(elsewhere.get(thread, ()))
         if json:
-            print_json({"thread": thread, "deleted": count, "remotes": remotes})
+            print_json({"thread": thread, "deleted": count, **({"complete": False} if least else {}), "remotes": remotes})
             return 0
         terminal.say(f"thread {in_quotes(name(thread))} deleted: {what}")
         for remote in remotes:
