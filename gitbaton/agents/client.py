@@ -4,6 +4,7 @@ and our text to its answer."""
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from gitbaton.agents.payload import absolute, edited_in, fields_of, names_one, valid, word
@@ -271,13 +272,15 @@ def read(agent: str, event: str, data: bytes, env: Mapping[str, str]) -> HookEve
     if moment == "command" and not (isinstance(command, str) and command.strip()):  # of another tool
         moment = "other"
     folders = (told.get("cwd"), *(env.get(name) for name in of.places))
+    cwd = next((place for place in map(absolute, folders) if place), None)
+    edited = edited_in(fields, of.editors) if moment == "edit" else ()
     return HookEvent(
         agent=agent,
         name=event,
         moment=moment,
         inject=inject,
         session=word(told.get("session")),
-        cwd=next((place for place in map(absolute, folders) if place), None),
+        cwd=cwd,
         transcript=absolute(told.get("transcript")),
         prompt=valid(prompt) if isinstance(prompt, str) else None,
         said=valid(said) if moment == "turn" and isinstance(said, str) and said.strip() else None,
@@ -286,7 +289,7 @@ def read(agent: str, event: str, data: bytes, env: Mapping[str, str]) -> HookEve
         child=told.get("child") is True,
         who=word(told.get("who")) if moment in ("child-start", "child-end") else None,
         command=valid(command) if moment == "command" and isinstance(command, str) else None,
-        edited=edited_in(fields, of.editors) if moment == "edit" else (),
+        edited=tuple(os.path.join(cwd or "", path) for path in edited),
     )
 
 

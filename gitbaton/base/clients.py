@@ -60,7 +60,8 @@ class HookEvent:
     ``transcript``: the path of the file with the conversation. ``said``: the last words of a turn.
     ``running``: the commands and tasks that go on in the background as the client lists them at the end of a turn, each as
     its sign has it; None where it does not tell. ``child``: the event belongs to a subagent, of the kind ``who``, and where it
-    ends ``transcript`` is its own. ``edited``: the paths that a tool has edited, as the client names them.
+    ends ``transcript`` is its own. ``edited``: the paths that a tool has edited, as the client names them, relative
+    ones joined to ``cwd``.
     """
 
     agent: str

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -246,6 +247,42 @@ def test_a_turn_with_very_many_edits_is_known_still(repo: Sandbox, name: str) ->
     client.fire("turn")
     (turn,) = (one["turn"] for one in autos(repo, "t"))
     assert f"{name}0" in turn["edited"]["paths"]
+
+
+def rollout(path: Path, *payloads: dict[str, object]) -> str:
+    """A conversation of Codex as older ones write it, with the records of this moment."""
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    with path.open("a") as file:
+        for payload in payloads:
+            file.write(json.dumps({"timestamp": now, "type": "response_item", "payload": payload}) + "\n")
+    return os.fspath(path)
+
+
+@some("through", ["", "link"], keep=2)
+@some("told", ["hook", "records", "another's look"], share=2)
+def test_a_path_counts_from_where_the_client_works(repo: Sandbox, tmp_path: Path, through: str, told: str) -> None:
+    repo.write("sub/a.txt", "one\n")
+    repo.ok("snapshot", "--track", "t", "the words")
+    (tmp_path / "link").symlink_to(repo.path)
+    client = Client("codex", (tmp_path / "link" if through else repo.path) / "sub")
+    transcript = rollout(tmp_path / "rollout.jsonl")
+    client.fire("prompt", prompt="Change it", transcript_path=transcript)
+    repo.write("sub/a.txt", "two\n")
+    patch = "*** Begin Patch\n*** Update File: a.txt\n@@\n-one\n+two\n*** End Patch"
+    if told == "hook":
+        client.fire("edit", tool_name="apply_patch", tool_input={"command": patch}, transcript_path=transcript)
+    else:
+        call: dict[str, object] = {"type": "custom_tool_call", "name": "apply_patch", "call_id": "c", "input": patch}
+        output = json.dumps({"output": "Success.", "metadata": {"exit_code": 0}})
+        rollout(Path(transcript), call, {"type": "custom_tool_call_output", "call_id": "c", "output": output})
+    if told == "another's look":
+        begun(repo, session="other").fire("prompt", prompt="x")
+    else:
+        client.fire("turn", transcript_path=transcript)
+    last = autos(repo, "t")[-1]
+    assert last["turn"]["edited"]["paths"] == ["sub/a.txt"] and log_of(repo) == ""
+    if told != "hook":
+        assert last["observed"]["edited"]["paths"] == ["sub/a.txt"]
 
 
 @some("ends", [ended_by_commit, ended_by_snapshot, ended_by_restore])

@@ -293,6 +293,8 @@ def _noted(repo: Repo, event: HookEvent, session: Session, *, told: bool) -> Ses
         changes["session"] = event.session
     if event.transcript and event.transcript.isprintable():  # of another kind there is none that a client has named so
         changes["transcript"] = event.transcript
+    if event.cwd and event.cwd.isprintable():
+        changes["cwd"] = event.cwd
     if event.moment in ("start", "compact"):
         changes["compacted"] = event.moment == "compact"
         changes |= sessions.CLEARED if event.source == "clear" else {}

@@ -15,7 +15,7 @@ from gitbaton.agents import facts as folding
 from gitbaton.agents.client import Client, client
 from gitbaton.agents.facts import Command, End, Facts, Test
 from gitbaton.agents.records import may_tell, record_of, signs
-from gitbaton.agents.signs import Asked, Branch, Planned
+from gitbaton.agents.signs import Asked, Branch, Edited, Looked, Planned
 from gitbaton.agents.transcripts.files import blocks, lines_back, opened
 from gitbaton.agents.turns import one_line
 from gitbaton.base.clients import HookEvent
@@ -113,6 +113,10 @@ def look(
     seen = before or Seen(facts=Facts())
     seen, found = _read_on(event, seen, seconds or SECONDS) if read else (seen, [])
     found = _with_prompts(client(event.agent), seen, found, heard.prompts)
+    found = [
+        replace(sign, path=os.path.join(event.cwd or "", sign.path)) if isinstance(sign, (Edited, Looked)) else sign
+        for sign in found
+    ]
     end = None
     if event.moment in ("turn", "end"):
         sure = event.moment == "turn" and event.name not in _CUT_OFF

@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from functools import cache
 from itertools import accumulate
 from stat import S_ISREG
 
@@ -69,7 +70,7 @@ class Session:
     ``began_at``: when the turn began that has no recorded end, in milliseconds since 1970; ``began``: the checkpoint that
     was the track's newest once the prompt's own was kept, if there was one, and ``began_head``: HEAD then, or ``model.UNBORN``.
     Neither, where the state that it began from could not be kept. ``edited``: what its tools edited in it, as the client names
-    the paths, newest first, with a NUL between.
+    the paths, newest first, with a NUL between. ``cwd``: where its client works.
     """
 
     task: str = ""
@@ -92,6 +93,7 @@ class Session:
     began_head: str = ""
     began_at: int = 0
     edited: str = ""
+    cwd: str = ""
 
 
 _LATER = (
@@ -108,6 +110,7 @@ _LATER = (
     "began_head",
     "began_at",
     "edited",
+    "cwd",
 )  # fields that not every version knew: written where they say something
 _NAMING = ("words", "nudged", "began")  # fields that hold the id of a checkpoint
 UNASKED: dict[str, object] = {"asked_first": "", "asked_first_at": 0, "asked_last": "", "asked_last_at": 0}
@@ -200,7 +203,12 @@ def _known(repo: Repo, event: HookEvent | None) -> list[tuple[HookEvent, Session
         if session.ended or agent not in NAMES:
             continue
         of = HookEvent(
-            agent=agent, name="", moment="other", session=session.session or name, transcript=session.transcript or None
+            agent=agent,
+            name="",
+            moment="other",
+            session=session.session or name,
+            cwd=session.cwd or None,
+            transcript=session.transcript or None,
         )
         found.append((of, session, max(when, written(session.transcript))))
     return sorted(found, key=lambda one: (_path(repo.own_dir, one[0].agent, one[0].session) == own, one[2]), reverse=True)
@@ -282,12 +290,20 @@ def with_edited(session: Session, paths: Iterable[str]) -> str:
 
 
 def inside(paths: Iterable[str], root: str) -> dict[str, str]:
-    """Return the paths of a client that lie in the work tree, each with its path from the root."""
+    """Return the paths of a client that lie in the work tree, also where it names them through a link, each with its path from
+    the root."""
     tops = dict.fromkeys(top.rstrip("/") + "/" for top in (root, os.path.realpath(root)))
+    resolved = cache(os.path.realpath)
     found: dict[str, str] = {}
+
+    def below(there: str) -> str:
+        return next((there[len(top) :] for top in tops if there.startswith(top)), "")
+
     for path in paths:
-        there = os.path.normpath(os.path.join(root, path)) if "\0" not in path else ""
-        within = next((there[len(top) :] for top in tops if there.startswith(top)), "")
+        if not path or "\0" in path:
+            continue
+        there = os.path.normpath(os.path.join(root, path))
+        within = below(there) or below(os.path.join(resolved(os.path.dirname(there)), os.path.basename(there)))
         if within and within != ".git" and not within.startswith(".git/"):
             found[path] = within
     return found
