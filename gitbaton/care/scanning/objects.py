@@ -574,8 +574,11 @@ def scan(
         looking.objects(captured_trees(baton.store, stored), haves)
         looking.hits[before:] = [replace(h, checkpoint=stored.id, commit=stored.commit) for h in looking.hits[before:]]
     hits, unread = held(baton, looking.hits) if files else (looking.hits, [])
-    each = {problem.where: problem for problem in [*problems, *unread]}.values()
-    return ScanReport(hits=tuple(hits), checkpoints=len(looking.checkpoints) + len(looking.states), problems=tuple(each))
+    return ScanReport(
+        hits=tuple(hits),
+        checkpoints=len(looking.checkpoints) + len(looking.states),
+        problems=tuple({problem.where: problem for problem in [*problems, *unread]}.values()),
+    )
 
 
 def held(baton: Baton, hits: Sequence[Hit]) -> tuple[list[Hit], list[Problem]]:
@@ -586,8 +589,7 @@ def held(baton: Baton, hits: Sequence[Hit]) -> tuple[list[Hit], list[Problem]]:
         return list(hits), []
     chains, broken = baton.store.chains()
     history = baton.store.everything(chains)
-    problems = [*broken, *history.problems]
-    found = holding(baton.store, history.items, blobs, problems)
+    found = holding(baton.store, history.items, blobs, problems := [*broken, *history.problems])
     ids = {blob: tuple(stored.id for stored in found.get(blob, ())) for blob in blobs}
     return [replace(h, held=ids[h.blob]) if h.blob in blobs and h.line else h for h in hits], problems
 
