@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from gitbaton.agents.client import Client, Hook
+from gitbaton.agents.client import Client, Fields, Hook, Installed
 from gitbaton.agents.payload import word
 from gitbaton.agents.records import (
     answered,
@@ -30,15 +30,13 @@ from gitbaton.agents.records import (
     whole,
     words,
 )
-from gitbaton.agents.signs import Asked, Edited, Ended, RecordStep, Said, Shown
+from gitbaton.agents.signs import Asked, Edited, Ended, Record, RecordStep, Said, Shown, Sign
 from gitbaton.base.model import DoctorFinding
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from gitbaton.agents.client import Fields, Installed
-    from gitbaton.agents.signs import Record, Sign
 
 _NOTICE = "<task-notification>"
 _TAGS = (

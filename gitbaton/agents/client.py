@@ -8,8 +8,8 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from gitbaton.agents.payload import absolute, edited_in, fields_of, names_one, valid, word
-from gitbaton.agents.signs import Asked, RecordStep
-from gitbaton.base.clients import NAMES, HookEvent
+from gitbaton.agents.signs import Asked, Planned, Record, RecordStep, Shown, Sign
+from gitbaton.base.clients import NAMES, HookEvent, Inject, Moment
 from gitbaton.base.model import DoctorFinding
 from gitbaton.base.values import TYPE_CHECKING, value
 
@@ -17,14 +17,11 @@ if TYPE_CHECKING:
     from datetime import datetime
     from typing import Any, Literal, Protocol
 
-    from gitbaton.agents.signs import Planned, Record, Shown, Sign
-    from gitbaton.base.clients import Inject, Moment
-
-    Fields = Mapping[str, object]
     Shape = Literal["groups", "flat", "shells", "plugin"]
 else:
     Protocol = object
 
+Fields = Mapping[str, object]
 OURS = "git-baton hook"
 """Begins each line of ours in a client's settings."""
 

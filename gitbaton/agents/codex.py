@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from gitbaton.agents.client import Client, Hook
+from gitbaton.agents.client import Client, Fields, Hook
 from gitbaton.agents.payload import PATCHED, word
 from gitbaton.agents.records import (
     answered,
@@ -25,14 +25,12 @@ from gitbaton.agents.records import (
     whole,
     words,
 )
-from gitbaton.agents.signs import Asked, RecordStep, Said, Shown
+from gitbaton.agents.signs import Asked, Record, RecordStep, Said, Shown, Sign
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from gitbaton.agents.client import Fields
-    from gitbaton.agents.signs import Record, Sign
 
 _TURNS = 1 << 20
 _ITEMS = {"UserMessage", "AgentMessage", "CommandExecution", "FileChange", "Reasoning", "Plan"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from gitbaton.agents.client import Client, Hook, Query, trusts
+from gitbaton.agents.client import Client, Fields, Hook, Installed, Query, trusts
 from gitbaton.agents.payload import names_one, word
 from gitbaton.agents.records import (
     answered,
@@ -28,12 +28,10 @@ from gitbaton.agents.records import (
     whole_plan,
     words,
 )
-from gitbaton.agents.signs import Asked, Edited, Ended, Item, RecordStep, Said, Shown
+from gitbaton.agents.signs import Asked, Edited, Ended, Item, Planned, Record, RecordStep, Said, Shown, Sign
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from gitbaton.agents.client import Fields, Installed
-    from gitbaton.agents.signs import Planned, Record, Sign
     from gitbaton.base.model import DoctorFinding
 
 _ANSWER = r"\A(?:The )?[Uu]ser (?:responded|selected|answered)(?: with)?: *"

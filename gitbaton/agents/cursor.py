@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gitbaton.agents.client import Client, Hook
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from gitbaton.agents.client import Fields
+from gitbaton.agents.client import Client, Fields, Hook
 
 
 class Cursor(Client):

@@ -11,7 +11,21 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 from gitbaton.agents.payload import valid
-from gitbaton.agents.signs import POINT, STATES, Asked, Called, CommandRun, Edited, Ended, Item, Looked, Planned, Said, Searched
+from gitbaton.agents.signs import (
+    POINT,
+    STATES,
+    Asked,
+    Called,
+    CommandRun,
+    Edited,
+    Ended,
+    Item,
+    Looked,
+    Planned,
+    Said,
+    Searched,
+    Sign,
+)
 from gitbaton.agents.turns import MINUTE, Deed, actions, alike, answers, idle, one_line, rows, tidy
 from gitbaton.base.codec import Json, cut, ending, first_line, middle
 from gitbaton.base.values import TYPE_CHECKING, replace, value
@@ -19,7 +33,6 @@ from gitbaton.base.values import TYPE_CHECKING, replace, value
 if TYPE_CHECKING:
     from typing import Any, Literal, Protocol, TypeVar
 
-    from gitbaton.agents.signs import Sign
     from gitbaton.agents.testing import CheckVerdict
     from gitbaton.agents.turns import Kind
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from gitbaton.agents.client import Client, Hook, inner, trusts
+from gitbaton.agents.client import Client, Fields, Hook, Installed, inner, trusts
 from gitbaton.agents.payload import word
 from gitbaton.agents.records import (
     answered,
@@ -23,13 +23,8 @@ from gitbaton.agents.records import (
     whole,
     words,
 )
-from gitbaton.agents.signs import Asked, RecordStep, Said, Shown
+from gitbaton.agents.signs import Asked, Record, RecordStep, Said, Shown, Sign
 from gitbaton.base.model import DoctorFinding
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from gitbaton.agents.client import Fields, Installed
-    from gitbaton.agents.signs import Record, Sign
 
 _CONTEXT = r"(?s)\s*(?:<hook_context>.*?</hook_context>\s*)+"
 _NO_WORDS = "[no response text]"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from gitbaton.agents.client import Client, Query
+from gitbaton.agents.client import Client, Fields, Query
 from gitbaton.agents.payload import word
 from gitbaton.agents.records import (
     answered,
@@ -27,14 +27,12 @@ from gitbaton.agents.records import (
     whole_plan,
     words,
 )
-from gitbaton.agents.signs import Asked, Said, Shown
+from gitbaton.agents.signs import Asked, Planned, Record, Said, Shown, Sign
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from gitbaton.agents.client import Fields
-    from gitbaton.agents.signs import Planned, Record, Sign
 
 _QUOTED = r'(?s)"((?:[^"\\]|\\.)*)"'
 

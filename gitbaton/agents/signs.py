@@ -149,8 +149,7 @@ class Ended:
     refused: bool = False
 
 
-if TYPE_CHECKING:
-    Sign = Asked | Said | Planned | CommandRun | Edited | Looked | Searched | Called | Ended
+Sign = Asked | Said | Planned | CommandRun | Edited | Looked | Searched | Called | Ended
 
 
 _ABOVE, _NOTHING = -1, -2  # stand for what is above the records, and for a conversation's beginning

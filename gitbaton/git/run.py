@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from gitbaton.base.errors import DamagedIndexError, GitError
 from gitbaton.base.model import Oid
@@ -180,7 +180,6 @@ def zsplit(raw: bytes) -> list[str]:
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from typing import Literal
 
     Wanted = Literal["nothing", "look", "capture"]

@@ -15,7 +15,7 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from gitbaton.base.errors import RecordError
 from gitbaton.langgraph.blocked import telling
-from gitbaton.langgraph.threads.codec import json_text
+from gitbaton.langgraph.threads.codec import Row, ThreadCheckpoint, Typed, json_text
 from gitbaton.langgraph.threads.codec import loads as loads_json
 from gitbaton.langgraph.writing import as_text, namespace_of, thread_of
 
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from langgraph.checkpoint.base import Checkpoint, CheckpointMetadata, DeltaChannelHistory, PendingWrite
     from langgraph.checkpoint.serde.base import SerializerProtocol
 
-    from gitbaton.langgraph.threads.codec import Row, ThreadCheckpoint, Typed
     from gitbaton.langgraph.threads.store import ThreadStore
 
     Place = tuple[str, str, ThreadCheckpoint]

@@ -13,7 +13,7 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from gitbaton.base.codec import plain
 from gitbaton.base.errors import RecordError, UsageError
 from gitbaton.langgraph.threads.chain import file_entry
-from gitbaton.langgraph.threads.codec import json_text, loads, plain_text
+from gitbaton.langgraph.threads.codec import Id, Row, ThreadCheckpoint, Typed, json_text, loads, plain_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from langgraph.checkpoint.serde.base import SerializerProtocol
 
     from gitbaton.langgraph.branches import Branches
-    from gitbaton.langgraph.threads.codec import Id, Row, ThreadCheckpoint, Typed
     from gitbaton.langgraph.threads.store import ThreadStore
 
     Versions = tuple[bytes, Mapping[str, Any]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
-from gitbaton.base.codec import in_quotes
+from gitbaton.base.codec import Json, in_quotes
 from gitbaton.base.errors import MENDS, GitError, NotFoundError, UnreadableRunError
 from gitbaton.base.values import TYPE_CHECKING, value
 from gitbaton.checkpoints.render import in_shell
@@ -14,7 +14,6 @@ from gitbaton.checkpoints.store.refs import RUNS
 from gitbaton.git.reffiles import below
 
 if TYPE_CHECKING:
-    from gitbaton.base.codec import Json
     from gitbaton.checkpoints.baton import Baton
     from gitbaton.runs.claims import Held
     from gitbaton.runs.journal.state import RunState, StepState

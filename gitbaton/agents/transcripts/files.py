@@ -17,12 +17,11 @@ from gitbaton.base.clients import HookEvent
 from gitbaton.base.model import Oid, Transcript
 from gitbaton.base.system.files import read_regular
 from gitbaton.base.values import TYPE_CHECKING, value
-from gitbaton.git.repo import clear_old, make_folder, put
+from gitbaton.git.repo import Repo, clear_old, make_folder, put
 
 if TYPE_CHECKING:
     from hashlib import blake2b
 
-    from gitbaton.git.repo import Repo
 
 BLOCK = 1 << 20
 _MAX_COUNTED = 1 << 30

@@ -12,12 +12,12 @@ from itertools import islice
 from zlib import crc32
 
 from gitbaton.agents import facts as folding
-from gitbaton.agents.client import Client, client
+from gitbaton.agents.client import Client, Query, client
 from gitbaton.agents.facts import Command, End, Facts, Test
 from gitbaton.agents.records import may_tell, record_of, signs
-from gitbaton.agents.signs import Asked, Branch, Edited, Looked, Planned
+from gitbaton.agents.signs import Asked, Branch, Edited, Looked, Planned, Record, Sign
 from gitbaton.agents.transcripts.files import blocks, lines_back, opened
-from gitbaton.agents.turns import one_line
+from gitbaton.agents.turns import Deed, one_line
 from gitbaton.base.clients import HookEvent
 from gitbaton.base.codec import Json, canonical, cut, first_line, middle, parse
 from gitbaton.base.errors import RecordError
@@ -32,9 +32,6 @@ if TYPE_CHECKING:
     from sqlite3 import Row
     from typing import Any
 
-    from gitbaton.agents.client import Query
-    from gitbaton.agents.signs import Record, Sign
-    from gitbaton.agents.turns import Deed
     from gitbaton.checkpoints.config import Observe
 
 VERSION = 3

@@ -7,7 +7,7 @@ import fcntl
 import os
 import stat
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import islice
@@ -16,7 +16,6 @@ from gitbaton.base.errors import BatonError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
     from typing import BinaryIO
 
 DATA = os.path.abspath(os.path.join(__file__, "../../../data"))  # what the package brings along

@@ -14,6 +14,7 @@ from contextlib import suppress
 
 from gitbaton.base.system.files import (
     NEW,
+    Signature,
     closing_fd,
     lasting,
     open_below,
@@ -28,8 +29,6 @@ from gitbaton.git.worktree.swap import stat_signature
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from gitbaton.base.system.files import Signature
-
     Stats = dict[str, os.stat_result]
     # Of the original, of the copy; whether the original may have changed since and look the same.
     Pair = tuple[Signature, Signature, bool]

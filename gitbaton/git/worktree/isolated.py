@@ -8,7 +8,7 @@ from collections.abc import Callable
 from gitbaton.base.codec import in_quotes
 from gitbaton.base.errors import GitError
 from gitbaton.base.model import Oid
-from gitbaton.base.system.files import read_or_none, remove, remove_folder, write_atomic
+from gitbaton.base.system.files import Signature, read_or_none, remove, remove_folder, write_atomic
 from gitbaton.base.system.groups import ChildProcess
 from gitbaton.git import foreground
 from gitbaton.git.objects import OID
@@ -18,10 +18,6 @@ from gitbaton.git.run import Git, in_worktree, zsplit
 from gitbaton.git.worktree.crashmarker import Marker
 from gitbaton.git.worktree.dirsync import Tree
 from gitbaton.git.worktree.untracked import MAX_RULES
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from gitbaton.base.system.files import Signature
 
 
 class Lane:

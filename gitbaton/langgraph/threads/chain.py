@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from gitbaton.base.errors import BatonError, RecordError
-from gitbaton.git.objects import Kind
+from gitbaton.git.objects import Algorithm, Kind
 from gitbaton.langgraph.threads.codec import (
     REST,
     WIDTH,
@@ -30,8 +30,6 @@ from gitbaton.langgraph.threads.names import Cut, cut, name_of, ref_of, tree_nam
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from gitbaton.git.objects import Algorithm
-
     Read = Callable[[Id], tuple[Kind, bytes]]
 
 AUTHOR = b"gitbaton <gitbaton@localhost>"

@@ -9,13 +9,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from gitbaton.base.errors import RecordError, UsageError
 from gitbaton.base.values import TYPE_CHECKING, value
-from gitbaton.git.objects import LONGEST
+from gitbaton.git.objects import LONGEST, Algorithm, Kind
 from gitbaton.langgraph.threads.names import ref_of, tree_name
 
 if TYPE_CHECKING:
     from typing import Any
 
-    from gitbaton.git.objects import Algorithm, Kind
 
 Id = bytes
 """An object id as its 20 or 32 bytes; hexadecimal only where people or git's text formats need it."""

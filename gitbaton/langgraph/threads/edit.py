@@ -13,7 +13,7 @@ from gitbaton.base.errors import BatonError, GitError, RefConflictError, UsageEr
 from gitbaton.git.binary import clear_stale_locks
 from gitbaton.git.objects import RefChange
 from gitbaton.langgraph.threads.build import Built, Side, apart, building, metadata_of, needed, rebuild
-from gitbaton.langgraph.threads.chain import Batch, Object
+from gitbaton.langgraph.threads.chain import Batch, LateWrites, Object, ThreadChain
 from gitbaton.langgraph.threads.codec import Id, Row, ThreadCheckpoint, encode_put, encode_writes, key, replaces
 from gitbaton.langgraph.threads.core import Core, Frozen, ThreadLine, View
 from gitbaton.langgraph.threads.names import THREADS, cut, names_of, prefix_of
@@ -21,7 +21,6 @@ from gitbaton.langgraph.threads.names import THREADS, cut, names_of, prefix_of
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from gitbaton.langgraph.threads.build import Made, Metadata
-    from gitbaton.langgraph.threads.chain import LateWrites, ThreadChain
 
 WAIT = 60.0  # seconds for the flush lock
 PATIENCE = 15.0  # seconds for a ref that somebody else has locked: a lock ten seconds old is of a process that was killed

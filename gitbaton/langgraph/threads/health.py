@@ -9,17 +9,14 @@ from contextlib import suppress
 from gitbaton.base.codec import in_quotes
 from gitbaton.base.errors import BatonError, GitError, RecordError
 from gitbaton.base.model import Oid
-from gitbaton.base.values import TYPE_CHECKING, value
+from gitbaton.base.values import value
 from gitbaton.git import objectlists
-from gitbaton.git.objects import LARGEST, Kind, Objects, check_size
+from gitbaton.git.objects import LARGEST, Algorithm, Kind, Objects, check_size
 from gitbaton.git.repo import Repo
 from gitbaton.langgraph.threads import logfile
 from gitbaton.langgraph.threads.chain import LateWrites, ThreadChain, named
 from gitbaton.langgraph.threads.codec import Id, Put, ThreadCheckpoint, decode, loads, typed_of
 from gitbaton.langgraph.threads.names import LATE, THREADS, Cut, late_ref, names_of, ref_of
-
-if TYPE_CHECKING:
-    from gitbaton.git.objects import Algorithm
 
 
 @value

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from gitbaton.base.codec import Json, canonical, in_quotes, parse, path_document, timestamp
 from gitbaton.base.codec.text import MAX_BYTES, MAX_FIELD, Reader
@@ -13,7 +13,6 @@ from gitbaton.base.values import TYPE_CHECKING, replace
 from gitbaton.runs.journal.values import BLOBS, EFFECTS, RUN, TYPES, Cause, Output, Reads, Record, Step, Undeclared, Writes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
 
     from gitbaton.base.secrets import Redactor
