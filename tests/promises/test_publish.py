@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,6 +33,22 @@ def test_a_damaged_index_is_replaced_by_a_fresh_one(repo: Sandbox) -> None:
     done = repo.ok("snapshot", "--track", "t", "s")
     assert done.err.startswith("warning: the index is damaged: ") and "every file was read anew" in done.err
     assert {*repo.tree(TRACK)} == {"a.txt", "b.txt"}
+
+
+@pytest.mark.deep
+def test_another_process_may_write_the_stamp_of_this_start_at_the_same_moment(
+    repo: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replace = os.replace
+
+    def late(source: str, target: str, **more: Any) -> None:
+        if os.fspath(target).endswith("/boot"):  # the other one has renamed what we wrote
+            replace(source, target, **more)
+        replace(source, target, **more)
+
+    monkeypatch.setattr(os, "replace", late)
+    done = repo.here("snapshot", "--track", "t", "--step", "s")
+    assert (done.code, done.err) == (0, "") and (repo.path / ".git/baton/boot").exists()
 
 
 @pytest.mark.deep
