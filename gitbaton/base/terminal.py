@@ -112,11 +112,11 @@ def warn(text: str) -> None:
 def copy_in_tmux(text: str) -> None:
     """Give a text to tmux, where this runs in it, for itself and the terminal outside: it hears no program's own request."""
     if os.environ.get("TMUX"):
-        import subprocess
+        from gitbaton.base.errors import GitError
+        from gitbaton.base.system.process import detach
 
-        words, quiet = ["tmux", "load-buffer", "-w", "-"], subprocess.DEVNULL
-        with suppress(OSError, subprocess.TimeoutExpired):
-            subprocess.run(words, input=text.encode(), stdout=quiet, stderr=quiet, timeout=2, check=False)
+        with suppress(GitError):
+            detach(["tmux", "load-buffer", "-w", "-"], os.environ, text.encode())
 
 
 @contextmanager
@@ -185,14 +185,17 @@ def pager(command: str, env: Mapping[str, str]) -> Iterator[None]:
     if command in ("", "cat"):
         yield
         return
-    import subprocess
+    from gitbaton.base.system.process import spawn
 
     global paging
     still()
-    any_text = {"encoding": "utf-8", "errors": "surrogateescape"}
-    child = subprocess.Popen(command, shell=True, stdin=subprocess.PIPE, env={**PAGER_ENV, **env}, **any_text)  # type: ignore
-    assert child.stdin is not None
-    screen, sys.stdout, paging = sys.stdout, child.stdin, True
+    reader, writer = os.pipe()
+    pipe = open(writer, "w", encoding="utf-8", errors="surrogateescape")
+    try:
+        pid = spawn(["/bin/sh", "-c", command], {**PAGER_ENV, **env}, reader, 1, 2)
+    finally:
+        os.close(reader)
+    screen, sys.stdout, paging = sys.stdout, pipe, True
     try:
         yield
     except BrokenPipeError:
@@ -200,5 +203,5 @@ def pager(command: str, env: Mapping[str, str]) -> Iterator[None]:
     finally:
         sys.stdout, paging = screen, False
         with suppress(BrokenPipeError):
-            child.stdin.close()
-        child.wait()
+            pipe.close()
+        os.waitpid(pid, 0)

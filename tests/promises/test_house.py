@@ -35,7 +35,7 @@ FLOOR = {
     room: number for number, rooms in enumerate((rooms for floors in WINGS.values() for rooms in floors), 1) for room in rooms
 }
 LOCKERS = ("system", "threads")  # who may lock a file; the log of threads has locks of its own
-STARTERS = ("system", "terminal")  # who may start a process
+STARTERS = ("system",)  # who may start a process
 
 
 @cache

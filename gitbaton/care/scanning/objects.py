@@ -589,7 +589,8 @@ def held(baton: Baton, hits: Sequence[Hit]) -> tuple[list[Hit], list[Problem]]:
         return list(hits), []
     chains, broken = baton.store.chains()
     history = baton.store.everything(chains)
-    found = holding(baton.store, history.items, blobs, problems := [*broken, *history.problems])
+    problems = [*broken, *history.problems]
+    found = holding(baton.store, history.items, blobs, problems)
     ids = {blob: tuple(stored.id for stored in found.get(blob, ())) for blob in blobs}
     return [replace(h, held=ids[h.blob]) if h.blob in blobs and h.line else h for h in hits], problems
 
