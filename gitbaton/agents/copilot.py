@@ -29,10 +29,7 @@ from gitbaton.agents.records import (
     words,
 )
 from gitbaton.agents.signs import Asked, Edited, Ended, Item, Planned, Record, RecordStep, Said, Shown, Sign
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from gitbaton.base.model import DoctorFinding
+from gitbaton.base.model import DoctorFinding
 
 _ANSWER = r"\A(?:The )?[Uu]ser (?:responded|selected|answered)(?: with)?: *"
 _NO = ("rejected", "denied")

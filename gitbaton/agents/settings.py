@@ -143,7 +143,7 @@ class Document:
         self.newline = newline.group() if newline else "\n"
         self.unit = self._unit()
         members: Sequence[Member] = self.root.members if self.root and self.root.kind == "object" else ()
-        self.tight = any(text[one.node.start - 1] == ":" for one in members[:1])  # nothing stands behind its colons
+        self.tight = bool(members) and text[members[0].node.start - 1] == ":"  # nothing stands behind its colons
 
     def _parse(self) -> None:
         reader = _Reader(self.text, comments=self.comments)

@@ -95,8 +95,13 @@ def resolve(
         perhaps = [f"perhaps {in_shell(meant)} is meant"] if meant else []
         if parent := _PARENT.match(wanted):
             perhaps = [f"a checkpoint has one before it: perhaps {in_shell(f'{parent[1]}~{parent[2]}')} is meant"]
-        raise NotFoundError(f"there is no checkpoint {in_quotes(name)}", *perhaps, "see 'git baton log --all'")
+        raise NotFoundError(unknown(name), *perhaps, "see 'git baton log --all'")
     return _one(name, found, short)
+
+
+def unknown(name: str) -> str:
+    """Return the message of a name that means no checkpoint."""
+    return f"there is no checkpoint {in_quotes(name)}"
 
 
 def parted(name: str, mark: str) -> tuple[str, str] | None:
@@ -140,7 +145,7 @@ def _elsewhere(store: Store, name: str) -> list[Stored]:
 def _one(name: str, found: list[Stored], short: int) -> Stored:
     by_id = {s.id: s for s in reversed(found)}
     if not by_id:
-        raise NotFoundError(f"there is no checkpoint {in_quotes(name)}", "see 'git baton log --all'")
+        raise NotFoundError(unknown(name), "see 'git baton log --all'")
     if len(by_id) > 1:
         newest = sorted(by_id.values(), key=lambda s: s.checkpoint.created, reverse=True)
         lines = [candidate(s, lambda oid: oid[:short]) for s in newest[:20]] + (["..."] if len(newest) > 20 else [])

@@ -61,8 +61,7 @@ def since_start(repo: Repo) -> Mapping[Oid, str]:
             if is_hollow(path) if since is None else os.stat(path).st_mtime >= since and not _whole(repo, oid, path):
                 found[oid] = path
     if not found:
-        with suppress(FileNotFoundError, FileExistsError):  # another process writes the same at this moment
-            put(repo, stamp, boot().encode("ascii"))
+        put(repo, stamp, boot().encode("ascii"), fresh=f".{os.getpid()}.{time.monotonic_ns()}")
     return found
 
 

@@ -737,10 +737,10 @@ def stale(ctx: Context, plan: Plan, step: Step) -> tuple[str, str] | None:
             return name, f"{by} used other outputs of step {in_quotes(cause.path or '')}"
         if cause is not None:
             return name, f"{in_quotes(cause.path) if cause.path else 'something'} changed since {by} read it"
-        reads = matcher(end.record.reads.globs if end.record.reads is not None else ())
-        own = any(reads(item.path) for item in end.record.undeclared)  # and that stayed in its copy or was put back
-        if end.record.stable is False and not own:
-            return name, f"the inputs of {by} changed while it ran"
+        if end.record.stable is False:
+            reads = matcher(end.record.reads.globs if end.record.reads is not None else ())
+            if not any(reads(item.path) for item in end.record.undeclared):  # its own, which stayed in its copy or was put back
+                return name, f"the inputs of {by} changed while it ran"
     return None
 
 

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -42,8 +43,9 @@ def test_another_process_may_write_the_stamp_of_this_start_at_the_same_moment(
     replace = os.replace
 
     def late(source: str, target: str, **more: Any) -> None:
-        if os.fspath(target).endswith("/boot"):  # the other one has renamed what we wrote
-            replace(source, target, **more)
+        if os.fspath(target).endswith("/boot"):  # the other one has renamed what lay at the common name
+            with suppress(FileNotFoundError):
+                replace(f"{target}.new", target)
         replace(source, target, **more)
 
     monkeypatch.setattr(os, "replace", late)

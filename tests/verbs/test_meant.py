@@ -52,6 +52,9 @@ def test_a_path_without_its_dashes_is_led_to_them_from_the_directory_it_counts_f
     for word, spelled in (("b.txt", "b.txt"), ("b.*", "'b.*'")):
         done = repo.baton(*top, verb, word, cwd=tmp_path)
         assert done.code == 2 and f"file of that name: git baton {verb} -- {spelled}\n" in done.err
+    (repo.path / "sub").mkdir()
+    above = repo.baton(verb, "../b.txt", cwd=repo.path / "sub")
+    assert above.code == 2 and f"file of that name: git baton {verb} -- ../b.txt\n" in above.err
     outside = repo.baton(*top, verb, "outside", cwd=tmp_path)
     assert outside.code == 2 and "-- outside" not in outside.err and "git baton log --all" in outside.err
 

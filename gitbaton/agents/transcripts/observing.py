@@ -377,8 +377,9 @@ def gather(mode: Observe, seen: Seen, agent: Agent, before: Stored | None, told:
     old = own.checkpoint.observed if own else None
     old, told = (old, told) if old is not None else (Observed(), NOTHING)
     # what was asked before words with a label is done
-    labelled = own is not None and own.checkpoint.kind == "manual" and own.checkpoint.label is not None
-    facts, since = seen.facts, own.checkpoint.created if own is not None and labelled else old.milestone
+    c = own.checkpoint if own is not None else None
+    since = c.created if c is not None and c.kind == "manual" and c.label is not None else old.milestone
+    facts = seen.facts
     same = _same_session(facts, agent, own, old)
     if seen.taken and same:
         old, told = _not_taken_back(seen, agent, old, told)
@@ -575,8 +576,10 @@ def _here(text: str, root: str, size: int = folding.LINE) -> str:
 
 
 def _action(deed: Deed, root: str) -> Action:
+    edited = deed.kind == "edited"
+    text = next(iter(_inside([deed.text], root)), deed.text) if edited else _here(deed.text, root)
     return Action(
-        text=f"edited {next(iter(_inside([deed.text], root)), deed.text)}" if deed.kind == "edited" else _here(deed.text, root),
+        text=f"edited {text}" if edited else text,
         at=moment(deed.at),
         count=deed.count,
         status=deed.status if deed.ended and deed.status is not None and deed.status >= 0 else None,

@@ -100,23 +100,7 @@ def observed_document(o: Observed) -> dict[str, Json]:
     return {
         **_given(
             plans=[_plan_document(plan) for plan in o.plans] or None,
-            tests=[
-                _given(
-                    command=run.command,
-                    result=run.result,
-                    passed=run.passed,
-                    failed=run.failed,
-                    skipped=run.skipped,
-                    names=list(run.names) or None,
-                    empty=run.empty or None,
-                    started=_time(run.started),
-                    ended=timestamp(run.ended),
-                    tree=run.tree,
-                    edited=_paths(run.edited, run.edited_more),
-                )
-                for run in o.tests
-            ]
-            or None,
+            tests=[_test_document(run) for run in o.tests] or None,
             edited=_paths(o.edited, o.edited_more),
             asked=[_prompt_document(prompt) for prompt in o.asked] or None,
         ),
@@ -137,6 +121,22 @@ def _plan_document(plan: ClientPlan) -> Json:
     items: list[Json] = [{"text": item.text, "state": item.state} for item in plan.items]
     said: dict[str, Json] = {"agent": plan.agent, "session": plan.session, "changed": timestamp(plan.changed), "items": items}
     return {**said, **_given(more=plan.more or None, title=plan.title or None)}
+
+
+def _test_document(run: TestRun) -> Json:
+    return _given(
+        command=run.command,
+        result=run.result,
+        passed=run.passed,
+        failed=run.failed,
+        skipped=run.skipped,
+        names=list(run.names) or None,
+        empty=run.empty or None,
+        started=_time(run.started),
+        ended=timestamp(run.ended),
+        tree=run.tree,
+        edited=_paths(run.edited, run.edited_more),
+    )
 
 
 def _paths(paths: tuple[str, ...], more: int) -> Json:

@@ -51,8 +51,8 @@ class Forgetting:
     those of them that some chain here or fetched still holds; ``along``: automatic ones that carry their words. ``stay``:
     what each track that loses any keeps. The rest only with ``everywhere``: ``before``: those of both that were removed
     before, as far as git still has their record; ``safety``: the safety chains where the checkpoints that hold a file of
-    theirs keep nothing but their place; ``lost``: the files of each of these that nothing else holds, each with its blob, empty
-    where 'show' prints it; ``conversations`` and
+    theirs keep nothing but their place; ``lost``: the files of each of these that nothing else holds, by path and what is said
+    behind it (nothing where 'show' prints it), each with its blob; ``conversations`` and
     ``fetched`` refs that go; ``changed``: the files of each that its HEAD does not have, with their paths; ``brought``:
     those of them that the checkpoint before did not have either; ``alone``: those that nothing else holds which stays.
     ``remotes``: those with such a track, as last fetched. ``pinned``: those of the ids, and of what goes along, that are
@@ -75,7 +75,7 @@ class Forgetting:
     changed: Mapping[Oid, bytes] = MappingProxyType({})
     brought: frozenset[Oid] = frozenset()
     alone: frozenset[Oid] = frozenset()
-    lost: Mapping[Oid, Mapping[str, Oid]] = MappingProxyType({})
+    lost: Mapping[Oid, Mapping[tuple[str, str], Oid]] = MappingProxyType({})
     cleared: tuple[Stored, ...] = ()
 
     @property
@@ -171,14 +171,15 @@ def _everywhere(
 
 def _safety(
     baton: Baton, found: Inventory, named: Collection[Oid], files: Collection[Oid], kept: Collection[Oid]
-) -> dict[Oid, dict[str, Oid]]:
+) -> dict[Oid, dict[tuple[str, str], Oid]]:
     """Return the safety checkpoints that are ``named`` or hold any of some files, each with its files of which neither
     ``kept``, nor another safety checkpoint, nor a work tree holds the content: as ``lost``. Raises RecordError."""
-    store, search, users = baton.store, BlobSearch(baton.store.objects, files), user_tips(baton.store)
+    store, search = baton.store, BlobSearch(baton.store.objects, files)
     items = [stored for chain in found.safety for stored in chain.items]
     going = {s.id: s for s in items if s.id in named or any(search.places(*captured_trees(store, s)))}
     if not going:
         return {}
+    users = user_tips(store)
 
     def reached(items: Iterable[Stored]) -> Mapping[Oid, bytes]:
         tips = store.present(oid for s in items for oid in (s.checkpoint.head, *_parts(store, s)))
@@ -187,12 +188,12 @@ def _safety(
     own, more = reached(going.values()), reached(s for s in items if s.id not in going)
     left = _blobs(baton, {oid: path for oid, path in own.items() if not (oid in kept or oid in files or oid in more)})
     alone = left.keys() - found_in_worktrees(baton, left).keys()
-    search, lost = BlobSearch(store.objects, alone), dict[Oid, dict[str, Oid]]()
+    search, lost = BlobSearch(store.objects, alone), dict[Oid, dict[tuple[str, str], Oid]]()
     for s in going.values():
         rows = [(path, oid, word) for tree, word in _parts(store, s).items() for path, oid in search.places(tree)]
         past = objectlists.reached(baton.repo, store.present([s.checkpoint.head]), users) if alone else {}
         rows += [(past[oid], oid, " (committed)") for oid in (past.keys() & alone) - {oid for _, oid, _ in rows}]
-        lost[s.id] = {os.fsdecode(path) + word: oid if word else "" for path, oid, word in sorted(rows)}
+        lost[s.id] = {(os.fsdecode(path), word): oid for path, oid, word in sorted(rows)}
     return lost
 
 
@@ -325,12 +326,13 @@ def permit(baton: Baton, made: Forgetting, *, force: bool) -> None:
         said = f"nothing is forgotten: {named}{more} {'is' if len(made.pinned) == 1 else 'are'} pinned"
         raise NoAnswerError(said, f"'git baton unpin {baton.short(made.pinned[0])}' takes the pin back")
     named_too = {stored.id for stored in made.cleared}
-    for oid, paths in made.lost.items():
-        if paths and oid not in named_too:
+    for oid, lost in made.lost.items():
+        if lost and oid not in named_too:
             said = f"nothing is forgotten: safety checkpoint '{baton.short(oid)}' would go, and nothing else holds"
-            name, blob = next(iter(paths.items()))
-            prints = f"cat-file blob {blob}" if blob else f"baton show {in_shell(f'{baton.short(oid)}:{name}')}"
-            raise NoAnswerError(f"{said} {some(len(paths), first_few([*paths]))}", f"'git {prints}' prints it")
+            (name, word), blob = next(iter(lost.items()))
+            prints = f"cat-file blob {blob}" if word else f"baton show {in_shell(f'{baton.short(oid)}:{name}')}"
+            paths = [path + word for path, word in lost]
+            raise NoAnswerError(f"{said} {some(len(paths), first_few(paths))}", f"'git {prints}' prints it")
 
 
 def forget(

@@ -237,7 +237,7 @@ def apply_worktree(baton: Baton, plan: WorktreePlan) -> None:
     empty folder that was there stays. Raises GitError."""
     git, end = baton.repo.git, "--end-of-options"
     baton.repo.settings()  # who may run hooks must know those to switch off
-    there = os.path.isdir(plan.place)
+    there = stat.S_IMODE(os.stat(plan.place).st_mode) if os.path.isdir(plan.place) else None
     # Outside the try: where this fails git removes what it made, and what stands there may be another's.
     git.out("worktree", "add", "--detach", "--no-checkout", end, plan.place, plan.head)
     try:
@@ -253,9 +253,10 @@ def apply_worktree(baton: Baton, plan: WorktreePlan) -> None:
     except BaseException as error:
         git.run("worktree", "remove", "--force", end, plan.place)
         remove_folder(plan.place)  # git leaves what stands in folders that their owner cannot write
-        if there:
+        if there is not None:
             with suppress(OSError):
-                os.mkdir(plan.place)
+                os.mkdir(plan.place, 0o700)
+                os.chmod(plan.place, there)
         if isinstance(error, OSError):
             raise GitError(os_error(error)) from None
         raise

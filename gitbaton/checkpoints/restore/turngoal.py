@@ -108,8 +108,7 @@ class Merging:
             return MergedPath(state=PathState(entry=GitEntry(mode=mode, oid=before.entry.oid), raw=before.raw))
         if before.entry.oid in (after.entry.oid, now.entry.oid):
             return MergedPath(state=PathState(entry=GitEntry(mode=mode, oid=now.entry.oid), raw=now.raw))
-        oids = [state.entry.oid for state in (now, after, before) if state.entry is not None]
-        return self._merged_text(path, now, mode, oids, label)
+        return self._merged_text(path, now, mode, (now.entry.oid, after.entry.oid, before.entry.oid), label)
 
     def _merged_text(self, path: str, now: PathState, mode: str, oids: Sequence[Oid], label: str) -> MergedPath:
         """Return a path with three texts merged, those of now, after and before, or as it is ``now`` with the reason."""

@@ -4,6 +4,7 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import pairwise
 from typing import Annotated, Optional
 
 from gitbaton.base import terminal
@@ -142,7 +143,7 @@ def _candidates(ctx: Invocation, before: list[str], word: str) -> Found:
         yield from _options(parameters)
     else:
         valued = {option for option, one in named.items() if one.kind is not bool}
-        plain_words = [w for before, w in zip(["", *rest], rest, strict=False) if w[:1] != "-" and before not in valued]
+        plain_words = [w for above, w in pairwise(["", *rest]) if w[:1] != "-" and above not in valued]
         arguments = [p for p in parameters if isinstance(p.of, Argument)]
         if arguments:
             at = min(len(plain_words), len(arguments) - 1)

@@ -46,7 +46,7 @@ Yes = Annotated[bool, Option("--yes", "-y", help="Do not ask before a first push
 Scan = Annotated[bool, Option("--scan/--no-scan", help="Look for secrets in what the remote lacks.")]
 DryRun = Annotated[bool, Option("--dry-run", "-n", help="Print the plan; change nothing here or there.")]
 TIMEOUT = 60.0
-_NAMED = 20  # threads and places with a secret that are named; there may be thousands
+_NAMED = 20  # threads and unfiltered files that are named; there may be thousands
 _ITEMS = {"track": ("{}", "track"), "run": ("{}", "run"), "thread": ("{}", "thread"), "": ("{}", "other ref")}
 
 

@@ -119,8 +119,8 @@ def plan_lines(baton: Baton, look: Look, made: Forgetting, dry_run: bool, verbos
     for track in (track for track, items in made.stay.items() if not items):
         yield f"track {in_quotes(track)} {has} no checkpoint left and is gone"
     for stored in (stored for part in made.safety for stored in part.remove):
-        paths = made.lost[stored.id]
-        lost = f"; nothing else {'holds' if dry_run else 'held'} {some(len(paths), first_few([*paths]))}" if paths else ""
+        paths = [path + word for path, word in made.lost[stored.id]]
+        lost = f"; nothing else {'holds' if dry_run else 'held'} {some(len(paths), first_few(paths))}" if paths else ""
         yield f"safety checkpoint {look.id(stored.id)} {went} whole, and undo and redo end there{lost}"
     for count, noun in ((len(made.conversations), "transcript"), (len(made.fetched), "fetched ref")):
         if count:
@@ -134,7 +134,10 @@ def document(made: Forgetting, proof: ForgetProof, *, dry_run: bool) -> dict[str
         "everywhere": made.everywhere,
         "forgotten": list(made.ids),
         "along": [stored.id for stored in made.along],
-        "safety": [{"id": oid, "taken": [path_document(path) for path in paths]} for oid, paths in made.lost.items()],
+        "safety": [
+            {"id": oid, "taken": [path_document(path) for path in dict.fromkeys(path for path, _ in files)]}
+            for oid, files in made.lost.items()
+        ],
         "held": [{"what": item.what, "by": item.by, "checkpoints": list(item.ids)} for item in proof.held],
         **picked(proof, "said", "unread"),
         "broken": broken_document(made.broken),

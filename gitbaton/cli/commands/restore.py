@@ -12,7 +12,7 @@ from gitbaton.base.model import Op, Stored
 from gitbaton.base.values import replace
 from gitbaton.checkpoints import restore
 from gitbaton.checkpoints.baton import Baton
-from gitbaton.checkpoints.names import parted
+from gitbaton.checkpoints.names import parted, unknown
 from gitbaton.checkpoints.render import in_shell, path_in_quotes, quoted, some
 from gitbaton.checkpoints.restore.recover import intent_path
 from gitbaton.checkpoints.restore.values import COMMITTED, TEXT, UNDECIDED, UNKNOWN, UNMERGED, Order, RestorePlan
@@ -133,7 +133,8 @@ def _path_hint(word: Optional[str], place: str, hint: str) -> Iterator[None]:
     try:
         yield
     except NotFoundError as error:
-        if word and error.message == f"there is no checkpoint {in_quotes(word)}" and is_path(place, word):
+        names = (word, *(parted(word, "..") or ())) if word else ()  # '../a.txt' reads as a range, too
+        if word and error.message in map(unknown, names) and is_path(place, word):
             error.hints = (f"{hint} -- {in_shell(word)}",)
         raise
 
