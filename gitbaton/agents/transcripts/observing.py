@@ -377,9 +377,8 @@ def gather(mode: Observe, seen: Seen, agent: Agent, before: Stored | None, told:
     old = own.checkpoint.observed if own else None
     old, told = (old, told) if old is not None else (Observed(), NOTHING)
     # what was asked before words with a label is done
-    c = own.checkpoint if own is not None else None
+    facts, c = seen.facts, own.checkpoint if own is not None else None
     since = c.created if c is not None and c.kind == "manual" and c.label is not None else old.milestone
-    facts = seen.facts
     same = _same_session(facts, agent, own, old)
     if seen.taken and same:
         old, told = _not_taken_back(seen, agent, old, told)
