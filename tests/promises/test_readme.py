@@ -49,6 +49,19 @@ def test_the_first_command_does_the_main_job_in_a_clone(tmp_path: Path) -> None:
     assert "step=first try" in done.out and "next_cmd=git baton status" in done.out and "drift=none" in done.out
 
 
+def test_the_first_take_back(repo: Sandbox) -> None:
+    repo.write("README.md", "begun\n")
+    seen = []
+    for line in block_with(TEXT, "sh", "echo oops").splitlines():
+        assert (done := repo.run("sh", "-c", line)).code == 0, done.err
+        seen.append((repo.path / "README.md").read_text())
+    assert seen == ["begun\n", "begun\noops\n", "begun\noops\n", "begun\n", "begun\noops\n"]
+
+
+def test_the_picture_comes_first_and_one_line_says_what_it_is() -> None:
+    assert TEXT.startswith("# gitbaton\n\n![") and TEXT.split("\n\n")[2].count("\n") == 1
+
+
 def test_the_test_command_is_the_one_that_ci_runs() -> None:
     line = block_with(TEXT, "sh", ".ci/venv test").splitlines()[1]
     assert line == "sh .ci/venv test && .venv/bin/pytest -n 2"
@@ -126,7 +139,7 @@ def test_a_bad_turn(repo: Sandbox, tmp_path: Path) -> None:
         talk.edit("a.txt", f"{number}\n")
         talk.stop()
     seen = []
-    for line in block_with(TEXT, "sh", "git baton undo").splitlines():
+    for line in block_with(TEXT, "sh", "git baton revert --dry-run").splitlines():
         assert repo.run("sh", "-c", line).code == 0, line
         seen.append((repo.path / "a.txt").read_text())
     assert seen == ["2\n", "2\n", "1\n", "2\n"]
