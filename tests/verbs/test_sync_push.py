@@ -149,6 +149,27 @@ def test_a_secret_stops_the_push(far: Far) -> None:
 
 
 @pytest.mark.deep
+def test_what_is_refused_is_not_called_nothing_to_push(far: Far) -> None:
+    a, b = far.first, far.clone()
+    snap(a, "one", "t")
+    snap(a, "one", "u")
+    ok(a, "push", "--yes")
+    ok(b, "fetch", "origin")
+    snap(b, "two", "t")
+    ok(b, "push", "--yes")
+    refused = "refused: origin has 1 checkpoint of 't' that is not here\nhint: git baton sync origin\n"
+    for words in ((), ("--dry-run",), ("origin", "t")):
+        done = a.here("push", *words)
+        assert (done.code, done.out, done.err) == (1, "", refused)
+    snap(a, "two", "u")
+    done = a.here("push")
+    assert done.code == 1 and done.err == refused and "nothing" not in done.out
+    assert done.out.startswith(f"push 'u': forward, 1 checkpoint [{CHAINS}u]\n")
+    ok(a, "sync")
+    assert ok(a, "push").out == "nothing to push\n"
+
+
+@pytest.mark.deep
 def test_pins_and_tombstones_go_along(far: Far) -> None:
     a, b = far.first, far.clone()
     ids = [snap(a, f"step {n}") for n in range(3)]

@@ -240,7 +240,7 @@ def say_pushing(
         terminal.say_lines(summed(rows, _ITEMS, start=f"{would}push ", verbose=verbose, lists="--verbose"))
         if done.contents:
             terminal.say(f"{would}push the content of {counted(done.contents, 'file')} by git-lfs")
-        if not rows and not (done.declined or done.private):
+        if not (rows or done.refused):  # else what follows says what did not go
             terminal.say("nothing to push")
         elif done.bytes is not None:
             terminal.say(f"{'would send' if dry_run else 'sent'} {amount(done.bytes)}")
@@ -478,7 +478,7 @@ def fetch(
             print_json({"remote": remote.shown, **gathered_document(found), "problem": problem})
         else:
             say_gathered(looking(ctx, baton), remote, found, verbose=verbose)
-            if not (found.rows or found.strange):
+            if whole and not (found.rows or found.strange):
                 terminal.say(f"{in_quotes(remote.shown)} has no tracks")
             if problem:
                 tell_error(problem, ())
