@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 MENDS = "git baton doctor --mend"
+TAKE_ONE = "take one with 'git baton snapshot \"what is done\"'"
 
 
 class BatonError(Exception):

@@ -12,6 +12,7 @@ from gitbaton.base.codec import check_track, encode, in_quotes, os_error, timest
 from gitbaton.base.codec.checkpoint import read_told
 from gitbaton.base.errors import (
     MENDS,
+    TAKE_ONE,
     AmbiguousNameError,
     BatonError,
     CollectedError,
@@ -80,7 +81,6 @@ if TYPE_CHECKING:
 
 _MAX_TOLD = 1 << 20
 _PAST = 60  # checkpoints below a track's newest that are looked at for one that was taken here
-TAKE_ONE = "take one with 'git baton snapshot \"what is done\"'"
 
 
 @value

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from functools import partial
 
 from gitbaton.base.codec import counted, earlier_ids, in_quotes, payload, timestamp
-from gitbaton.base.errors import AmbiguousNameError, BatonError, NotFoundError, RecordError, UsageError
+from gitbaton.base.errors import TAKE_ONE, AmbiguousNameError, BatonError, NotFoundError, RecordError, UsageError
 from gitbaton.base.model import Oid, Stored
 from gitbaton.checkpoints.render import candidate, in_shell
 from gitbaton.checkpoints.store import CHAINS, SAFETY, TIPS, Store, chain_ref, fetched_ref, track_of
@@ -89,6 +89,8 @@ def resolve(
         said = f"there is no checkpoint {in_quotes(name)} as far as the chains can be read"
         names = map(in_shell, sorted(torn))
         raise NotFoundError(said, *(f"what cannot be read is said by: git baton log --track {name}" for name in names))
+    if not found and not known:
+        raise NotFoundError(unknown(name), TAKE_ONE)
     if not found:
         spelled_with = _BACK.match(wanted) or _AT.match(wanted)
         meant = near(spelled_with[1] if spelled_with else wanted, [*known, *pins.values()])
@@ -208,7 +210,9 @@ def _current_track(store: Store) -> str:
     track = store.current()
     if track is None:
         tracks = store.meant()
-        if len(tracks) != 1:
+        if not tracks:
+            raise NotFoundError("there is no checkpoint in this repository", TAKE_ONE)
+        if len(tracks) > 1:
             raise NotFoundError("no track is current in this work tree", "set one with 'git baton tracks use NAME'")
         track = next(iter(tracks))
     return track

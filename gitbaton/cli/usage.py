@@ -151,10 +151,7 @@ def _misused(error: Any, words: list[str]) -> UsageError:
     text = re.sub(r"^Got unexpected extra arguments?(?:\(s\))? \((.*)\)$", r"unexpected argument '\1'", text)
     hints = []
     if text.startswith("unexpected argument") and words[:1] == ["undo"]:
-        from gitbaton.checkpoints.render import in_shell
-
-        turn = in_shell(words[-1])
-        hints = [f"to take back a turn, and not a restore: git baton revert {turn}"]
+        hints = ["to take back a turn, and not a restore: git baton revert TURN"]
     if type(error).__name__ == "NoSuchOption":
         text = f"unknown option '{error.option_name}'"
         near = sorted(error.possibilities or (), key=lambda name: (not name.startswith(error.option_name), name))

@@ -9,7 +9,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 
-from gitbaton.base.errors import DamagedIndexError, GitError
+from gitbaton.base.errors import MENDS, DamagedIndexError, GitError
 from gitbaton.base.model import Oid
 from gitbaton.base.system.process import Process, Result, begin
 
@@ -82,6 +82,12 @@ _OF_INDEX = (
     *("unable to map index file", "unordered stage entries", "multiple stage entries", "malformed name field in the index"),
     *("unknown index entry format", "cannot stat the open index", "do not understand"),
 )
+# How it complains of an object that is not here, or torn (object-file.c, packfile.c, tree-walk.c, revision.c).
+_OF_OBJECT = re.compile(
+    r"object file \S+ is empty|(?:loose|packed) object \w+ .*is corrupt|unable to (?:read|unpack|parse) |inflate: |pack \S+ is"
+    r"|could not read [0-9a-f]{40}|(?:bad|missing) (?:(?:blob|tree|commit|tag) )?object|unpack tree object|traverse parents",
+    re.IGNORECASE,
+)
 
 
 class Git:
@@ -149,8 +155,15 @@ def checked(result: Result, name: str) -> bytes:
     the index."""
     if result.code != 0:
         refuse_index(result)
-        raise GitError(f"'git {name}' failed: {result.fatal()}")
+        said = result.fatal()
+        theirs = " is outside repository at " in said  # a path that the user named, and no failure of git's
+        raise GitError(said if theirs else f"'git {name}' failed: {said}", *mends(result))
     return result.out
+
+
+def mends(result: Result) -> tuple[str, ...]:
+    """Return the hint at what helps where a command failed because an object is not here, or torn; else none."""
+    return (MENDS,) if _OF_OBJECT.search(result.err) else ()
 
 
 def refuse_index(result: Result) -> None:

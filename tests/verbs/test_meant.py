@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.kit import Sandbox
+from tests.kit.agents import Client
 from tests.kit.state import snap
 
 
@@ -47,14 +48,20 @@ def test_a_path_without_its_dashes_is_led_to_them_from_the_directory_it_counts_f
 ) -> None:
     repo.write("b.txt", "b\n")
     snap(repo, "t", "S")
+    if verb == "revert":  # without a turn the line would lead nowhere
+        assert "hint: see 'git baton log --all'\n" in repo.baton(verb, "b.txt").err
+        client = Client("claude", repo.path)
+        client.fire("prompt", prompt="do it")
+        repo.write("b.txt", "two\n")
+        client.fire("turn")
     (tmp_path / "outside").write_text("x\n")
     top = ("--repo-root", str(repo.path))
     for word, spelled in (("b.txt", "b.txt"), ("b.*", "'b.*'")):
         done = repo.baton(*top, verb, word, cwd=tmp_path)
-        assert done.code == 2 and f"file of that name: git baton {verb} -- {spelled}\n" in done.err
+        assert done.code == 2 and f"that path: git baton {verb} -- {spelled}\n" in done.err
     (repo.path / "sub").mkdir()
     above = repo.baton(verb, "../b.txt", cwd=repo.path / "sub")
-    assert above.code == 2 and f"file of that name: git baton {verb} -- ../b.txt\n" in above.err
+    assert above.code == 2 and f"that path: git baton {verb} -- ../b.txt\n" in above.err
     outside = repo.baton(*top, verb, "outside", cwd=tmp_path)
     assert outside.code == 2 and "-- outside" not in outside.err and "git baton log --all" in outside.err
 

@@ -305,7 +305,21 @@ def test_a_broken_ref_is_said_and_the_rest_scanned(baton: Baton, repo: Sandbox) 
     found = scan(baton, everything=True)
     assert found.checkpoints == 1 and [p.where for p in found.problems] == [chain_ref("broken")]
     done = repo.baton("scan", "--all")
-    assert done.code == 128 and chain_ref("broken") in done.err and len(done.err.splitlines()) == 1
+    assert done.code == 128 and chain_ref("broken") in done.err.splitlines()[0]
+    assert done.err.splitlines()[1:] == ["hint: git baton doctor --mend"]
+
+
+@pytest.mark.parametrize("files", [False, True])
+def test_a_track_with_a_torn_tree_is_named_and_the_others_scanned(baton: Baton, repo: Sandbox, files: bool) -> None:
+    repo.write("kept.txt", f"key\n{KEY}\n")
+    stored = [baton.snapshot("step", track=track).stored for track in ("t", "u")]
+    repo.write("kept.txt", "torn\n")
+    torn = baton.snapshot("step", track="t").stored
+    repo.loose(torn.tree).write_bytes(b"")
+    done = repo.baton("scan", "--all", *["--files"] * files)
+    assert (done.code, stored[1].id[:10] in done.out) == ((1, True) if files else (128, False))
+    assert f"warning: '{chain_ref('t')}' is not scanned: 'git rev-list' failed: object file " in done.err
+    assert done.err.endswith("hint: git baton doctor --mend\n") and "fatal" not in done.err
 
 
 def test_a_checkpoint_that_cannot_be_read_is_said_and_others_that_hold_a_file_are_named(baton: Baton, repo: Sandbox) -> None:
@@ -315,7 +329,7 @@ def test_a_checkpoint_that_cannot_be_read_is_said_and_others_that_hold_a_file_ar
     for names in (["t"], ["--all"]):
         told = repo.baton("scan", "--files", "--json", *names)
         assert told.code == 1 and set(told.json["hits"][0]["held"]) == set(ids)
-        assert told.err.count("\n") == 1 and chain_ref("broken") in told.err
+        assert told.err.count("\n") == 2 and chain_ref("broken") in told.err.splitlines()[0]
     no_tree = b"40000 sub\0" + bytes.fromhex(repo.git("rev-parse", "HEAD:a.txt"))
     (repo.path / "tree").write_bytes(no_tree)
     tree = repo.git("hash-object", "-w", "-t", "tree", "tree")

@@ -4,11 +4,10 @@
 """
 
 from gitbaton.agents.transcripts.layout import CHUNK, MAX_STORED, chunks, sessions_of, transcript_ref
-from gitbaton.agents.transcripts.storing import HINTS, LITTLE, PART, Mode, behind, original, position, read, record
+from gitbaton.agents.transcripts.storing import LITTLE, PART, Mode, behind, original, position, read, record
 
 __all__ = [
     "CHUNK",
-    "HINTS",
     "LITTLE",
     "MAX_STORED",
     "PART",

@@ -35,10 +35,8 @@ if TYPE_CHECKING:
 else:
     Mode = str
 _SHORT = 10
-HINTS = (
-    "baton.transcripts is 'off', 'position' or 'full'",
-    "'full', the default, stores what was said, redacted; 'position' stores how far a conversation had come and no more",
-)
+_NONE = "the hooks of an agent record it: 'git baton agent list' says which agents have them"
+_STORES = "'git config baton.transcripts full' has the hooks store from now on what is said, redacted"
 MARK = b"[redacted:"  # begins whatever stands for a secret
 PART = 2 << 20  # bytes of new lines that are stored at once: to redact them takes half a second
 LITTLE = 32 << 10
@@ -362,7 +360,7 @@ def position(stored: Stored) -> Transcript:
     agent = stored.checkpoint.agent
     found = parse_transcript(agent.transcript) if agent else None
     if found is None or agent is None or agent.session is None:
-        raise BatonError(f"checkpoint '{stored.id[:_SHORT]}' knows of no conversation", HINTS[0])
+        raise BatonError(f"checkpoint '{stored.id[:_SHORT]}' knows of no conversation", _NONE)
     return found
 
 
@@ -412,7 +410,7 @@ def _nowhere(stored: Stored, env: Mapping[str, str]) -> BatonError:
     else:
         where = "not in this repository" if wanted.stored else "not stored"
         text = f"the conversation of checkpoint {in_quotes(name)} is {where}, and the client has no file of it here"
-    return BatonError(text, *HINTS)
+    return BatonError(text, *([] if wanted.stored else [_STORES]))
 
 
 def _own(wanted: Transcript, agent: str, session: str, env: Mapping[str, str]) -> bytes | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import select
 import signal
 import sys
@@ -34,10 +35,10 @@ class Result:
     err: str
 
     def fatal(self) -> str:
-        """Return git's first complaint, without its prefix."""
+        """Return git's first complaint, without its prefix; a path that is outside is named once."""
         for line in self.err.splitlines():
             if line.startswith(("fatal: ", "error: ")):
-                return line.split(": ", 1)[1]
+                return re.sub(r"\A(.+): (?='\1' is outside repository)", "", line.split(": ", 1)[1])
         return self.err.strip().splitlines()[0] if self.err.strip() else f"git exited with {self.code}"
 
 

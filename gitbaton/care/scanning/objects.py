@@ -544,9 +544,8 @@ def scan(
     ``everything``: all tracks, safety checkpoints, notes, conversations, and what else lies in our namespace, fetched or not.
     ``files``: the contents of captured files as well, those that HEAD's history does not hold. ``refs``: all that these reach,
     and nothing else; threads, for example. ``called``: names to look at, each under what it is called. A problem, with the rest
-    looked at, is a chain of which a commit cannot be read, any other ref of which anything cannot, and what of the other
-    checkpoints cannot be searched for a file that was found. Raises NotFoundError, AmbiguousNameError, and GitError where
-    files of a chain or of a named checkpoint cannot be read.
+    looked at, is a ref of which anything cannot be read, and what of the other checkpoints cannot be searched for a file that
+    was found. Raises NotFoundError, AmbiguousNameError, and GitError where files of a named checkpoint cannot be read.
     """
     looking, problems = Scan(baton, thorough=True), []
     if refs is None:
@@ -561,11 +560,17 @@ def scan(
             problems.append(Problem(where=ref, reason=error.message))
     looking.commits([stored.commit for stored in singles])
     broken = {problem.where for problem in problems}
-    wants = [tip for ref, tip in chains.items() if ref not in broken] if files else []
-    haves = _present(baton)
-    looking.objects(wants, haves)
+    whole, haves = {ref: tip for ref, tip in chains.items() if ref not in broken}, _present(baton)
+    look = looking.objects if files else looking.gate
+    try:
+        look([*whole.values()], haves)
+    except GitError:  # one of them, which hides none of the others
+        for ref, tip in whole.items():
+            try:
+                look([tip], haves)
+            except GitError as error:
+                problems.append(Problem(where=ref, reason=error.message))
     if not files:
-        looking.gate([tip for ref, tip in chains.items() if ref not in broken], haves)
         for stored in singles:
             looking.gate([stored.commit], [*haves, *baton.repo.objects.first_parents(stored.commit, 2)[1:]])
     problems += [Problem(where=ref, reason=reason) for ref, reason in looking.each(list(others.items()))]

@@ -16,6 +16,7 @@ from gitbaton.checkpoints.baton import Baton
 from gitbaton.checkpoints.render import names_prompt, path_in_quotes
 from gitbaton.checkpoints.store import SAFETY
 from gitbaton.git.objects import commit_data, new_object, parse_commit
+from gitbaton.git.run import mends
 
 _LATEST = 253_402_300_799  # the last second of the year 9999
 _FEW = 20  # lines that are looked for one by one
@@ -78,7 +79,7 @@ def blame(baton: Baton, path: str, folder: str, ranges: Sequence[str] = ()) -> t
                 file.writelines(f"{' '.join([oid, *(of[:1] if oid in first else of)])}\n" for oid, of in parents.items())
             told = git.run("blame", "--porcelain", "--no-textconv", "-S", ancestry, *asked, now.oid, "--", path)
             if told.code != 0:
-                raise UsageError(told.fatal()) if ranges else BatonError(f"'git blame' failed: {told.fatal()}")
+                raise UsageError(told.fatal()) if ranges else BatonError(f"'git blame' failed: {told.fatal()}", *mends(told))
             lines = list(_lines(told.out, checkpoints, now.oid))
             back = _came_back(baton, lines, parents, held) & first
             if not back:

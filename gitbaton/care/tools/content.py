@@ -16,6 +16,7 @@ from gitbaton.checkpoints.restore.bytes import absent
 from gitbaton.checkpoints.store.chain import beside, paths_beside
 from gitbaton.checkpoints.store.refs import chain_ref
 from gitbaton.git.objects import entries_of, lookup
+from gitbaton.git.run import mends
 from gitbaton.git.worktree.filetrees import parents
 from gitbaton.git.worktree.heldbytes import HeldOid, HeldStore, read_held
 from gitbaton.git.worktree.rawbytes import Conversion, attribute_files, attributes_at, read_kept
@@ -65,7 +66,7 @@ def _checked_out(baton: Baton, stored: Stored, path: str, oid: Oid) -> bytes:
         then = Conversion(repo, folder, attribute_files(repo, tree), local)
         result = then.git.run("cat-file", "--filters", f"--path={path}", oid)
     if result.code:
-        raise GitError(f"{path_in_quotes(path)} cannot be shown: {result.fatal()}")
+        raise GitError(f"{path_in_quotes(path)} cannot be shown: {result.fatal()}", *mends(result))
     return result.out
 
 
@@ -94,8 +95,11 @@ def _missing(baton: Baton, stored: Stored, path: str, directory: str | None) -> 
     """Return the error for a path that a checkpoint does not have, with the reason and hints."""
     objects, tree, name = baton.repo.objects, stored.tree, baton.short(stored.id)
     root, here = baton.repo.layout.root or "", path_in_quotes(path)
+    _names(baton, tree)  # one that cannot be read holds no one knows what
     for place in (*parents(path), path):
         above = lookup(objects, tree, os.fsencode(place))
+        if above is not None and above.is_tree:
+            _names(baton, above.oid)
         if above is not None and above.mode == _COMMIT:
             there = os.path.join(root, place)
             hints = []

@@ -11,11 +11,11 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from gitbaton.base.codec import canonical, counted, in_quotes, plain
-from gitbaton.base.errors import AmbiguousNameError, BatonError, NoAnswerError, NotFoundError
+from gitbaton.base.errors import TAKE_ONE, AmbiguousNameError, BatonError, NoAnswerError, NotFoundError
 from gitbaton.base.model import Head, Oid, Stored
 from gitbaton.base.system.process import Result
 from gitbaton.base.values import value
-from gitbaton.checkpoints.baton import TAKE_ONE, Baton
+from gitbaton.checkpoints.baton import Baton
 from gitbaton.checkpoints.render import stored_document
 from gitbaton.checkpoints.store import CHAINS, CURRENT, NOTES, TIPS, tip_ref
 from gitbaton.git.worktree.scratch import ScratchClone, fingerprint, scratch_copy

@@ -36,7 +36,7 @@ def planned(baton: Baton, order: Order, lock: AbstractContextManager[None] = FRE
     nothing is changed then, and no lock taken where the words are wrong."""
     target = baton.resolve(order.checkpoint)
     files = files_of(target)
-    if target.foreign and not order.foreign:
+    if target.foreign and not order.foreign and baton.repo.layout.root is not None:
         hint = f"'git baton diff {baton.short(target.id)}' shows what it holds; --foreign restores it all the same"
         raise BatonError(f"checkpoint '{baton.short(target.id)}' was fetched from elsewhere", hint)
     if order.exact and files.skipped_more:

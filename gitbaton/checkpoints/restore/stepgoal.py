@@ -46,7 +46,8 @@ def _next(baton: Baton, op: Op) -> tuple[Stored, int]:
     pile = found.undo if op == "undo" else found.redo
     if not pile:
         lists = "'git baton log' lists what 'git baton restore CHECKPOINT' brings back"
-        raise NoAnswerError(f"there is nothing to {op} in this work tree", *([lists] if op == "undo" else []))
+        some = op == "undo" and baton.repo.layout.root is not None and baton.store.meant()
+        raise NoAnswerError(f"there is nothing to {op} in this work tree", *([lists] if some else []))
     target = pile[-1]
     if target.checkpoint.files is None:
         said = f"the next step to {op} cannot be carried out: its files are forgotten"

@@ -34,7 +34,7 @@ def chosen(baton: Baton, order: Order) -> tuple[Taken, ...]:
     be picked. Raises BatonError where there is none, NoAnswerError where no turn is on record at all."""
     found = _named(baton, order) if order.checkpoint else _of_session(baton, order) if order.session else _newest(baton, order)
     for span in found:
-        if span.end is not None and span.end.foreign and not order.foreign:
+        if span.end is not None and span.end.foreign and not order.foreign and baton.repo.layout.root is not None:
             short = baton.short(span.end.id)
             hint = f"'git baton diff {short}' shows what it holds; --foreign takes it back all the same"
             raise BatonError(f"checkpoint '{short}' was fetched from elsewhere", hint)
@@ -129,7 +129,8 @@ def _named(baton: Baton, order: Order) -> list[Span]:
         of = f" of session {in_quotes(order.session)}" if order.session else ""
         if ends[0] and ends[1] and above > most:
             turn = in_shell(f"{ends[1]}..{ends[0]}")
-            hint = f"the other way round: git baton revert {turn}"
+            between = any(most < until(span) <= above and _is_of(span, order.session) for span in turns_here(baton, track))
+            hint = f"the other way round: git baton revert {turn}" if between else _LISTS
             raise NoAnswerError(f"{in_quotes(ends[0])} is newer than {in_quotes(ends[1])}, and no turn lies between", hint)
         raise NoAnswerError(f"no turn{of} ended after {in_quotes(ends[0] or '@')} up to {in_quotes(ends[1] or 'now')}", _LISTS)
     return found

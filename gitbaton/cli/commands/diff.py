@@ -26,6 +26,7 @@ from gitbaton.cli.common import (
 )
 from gitbaton.cli.options import AFTER, Argument, Invocation, Option
 from gitbaton.git import foreground
+from gitbaton.git.run import mends
 
 
 def command(
@@ -78,7 +79,10 @@ def command(
         terminal.still()  # from here on the screen is git's
         objects = os.path.join(folder, "objects") if len(checkpoints) == 1 else None
         words = [*before, "diff", *colour, *forms, *trees, "--", *paths]
-        return foreground.run(baton.repo, words, ctx.obj.repo_root, objects)
+        code = foreground.run(baton.repo, words, ctx.obj.repo_root, objects)
+        if code == 128:  # git has said why
+            terminal.tell_hints(mends(baton.repo.git.run("diff", "--stat", *trees)))
+        return code
 
 
 def _meant(ctx: Invocation, baton: Baton, words: list[str], track: Optional[str]) -> tuple[list[Stored], list[str]]:

@@ -5,10 +5,9 @@ from typing import Annotated, Optional
 
 from gitbaton.base import terminal
 from gitbaton.base.codec import counted, plain
-from gitbaton.base.errors import BatonError, NotFoundError
+from gitbaton.base.errors import TAKE_ONE, BatonError, NotFoundError
 from gitbaton.base.system.files import read_regular, write_atomic
 from gitbaton.care.tools.paging import MARK, page
-from gitbaton.checkpoints.baton import TAKE_ONE
 from gitbaton.checkpoints.render import path_in_quotes
 from gitbaton.cli.common import left_out, opened
 from gitbaton.cli.options import Argument, Invocation, Option

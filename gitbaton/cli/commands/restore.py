@@ -1,8 +1,9 @@
 """``git baton restore``, ``revert``, ``undo`` and ``redo``: carry a plan out, show it, write a conversation back."""
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Optional
 
 from gitbaton.base import terminal
@@ -120,7 +121,8 @@ def command(
             foreign=foreign,
         )
         ask = not (yes or force or json or dry_run) and askable()
-        with _path_hint(None if only or paths else typed, directory, "to restore the file of that name: git baton restore"):
+        hint, works = "to restore that path: git baton restore", partial(baton.tip, track)
+        with _path_hint(None if only or paths else typed, directory, hint, works):
             if not talk and not only:
                 return carry_out(baton, "restore", order, dry_run=dry_run, json=json, verbose=verbose, ask=ask)
             target = baton.resolve(order.checkpoint)
@@ -128,14 +130,17 @@ def command(
 
 
 @contextmanager
-def _path_hint(word: Optional[str], place: str, hint: str) -> Iterator[None]:
-    """Give a word that names no checkpoint, but a path as seen from a directory, a hint at how to name the path."""
+def _path_hint(word: Optional[str], place: str, hint: str, works: Callable[[], object]) -> Iterator[None]:
+    """Give a word that names no checkpoint, but a path as seen from a directory, a hint at how to name the path, where that
+    ``works`` without BatonError."""
     try:
         yield
     except NotFoundError as error:
         names = (word, *(parted(word, "..") or ())) if word else ()  # '../a.txt' reads as a range, too
         if word and error.message in map(unknown, names) and is_path(place, word):
-            error.hints = (f"{hint} -- {in_shell(word)}",)
+            with suppress(BatonError):
+                works()
+                error.hints = (f"{hint} -- {in_shell(word)}",)
         raise
 
 
@@ -391,8 +396,14 @@ def revert(
             merge=merge,
             foreign=foreign,
         )
-        hint = "to take back what a turn did to the file of that name: git baton revert"
-        with _path_hint(None if paths else name, directory, hint):
+
+        def works() -> object:
+            from gitbaton.checkpoints.restore.turnchoice import chosen
+
+            return chosen(baton, Order(track=track or ""))
+
+        hint = "to take back what a turn did to that path: git baton revert"
+        with _path_hint(None if paths else name, directory, hint, works):
             return carry_out(baton, "revert", order, dry_run=dry_run, json=json, verbose=verbose)
 
 

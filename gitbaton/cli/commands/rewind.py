@@ -89,10 +89,11 @@ def command(
     Examples:
         git baton rewind --track parser   # on a terminal
     """
-    if not (os.isatty(0) and os.isatty(1)):
-        raise UsageError("rewind asks on a terminal, and this is none", *WITHOUT_A_TERMINAL)
     one_meant(checkpoint, track)
     with opened(ctx) as baton:
+        if not (os.isatty(0) and os.isatty(1)):
+            baton.lead(checkpoint, track)  # where there is none the hints lead nowhere
+            raise UsageError("rewind asks on a terminal, and this is none", *WITHOUT_A_TERMINAL)
         order = Order(exact=exact, index=index, force=force, foreign=foreign)
         if not listed and os.isatty(2) and os.environ.get("TERM", "dumb") != "dumb":
             if find_spec("textual") is not None:

@@ -44,7 +44,8 @@ def command(
         git baton run repair checks --since parser~1 -n
     """
     if not (step or path or since is not None):
-        raise UsageError("none of --step, --path and --since is given", "'git baton run show' shows what failed or is stale")
+        lists = "'git baton run show RUN' shows what failed or is stale"
+        raise UsageError("none of --step, --path and --since is given", lists)
     taken, most = side(take), waiting(wait)
     with desk(ctx, json=json and not dry_run, run=run, new=False) as (at, name):
         changed = None

@@ -4,9 +4,10 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 from gitbaton.base import terminal
 from gitbaton.base.codec import Json, in_quotes, path_document
-from gitbaton.base.errors import UsageError
+from gitbaton.base.errors import MENDS, UsageError
 from gitbaton.care.scanning import NAMED, NOT_SCANNED, UNFILTERED, Hit, scan, scanner
 from gitbaton.checkpoints.baton import Baton
+from gitbaton.checkpoints.render import in_shell
 from gitbaton.cli.commands.retaining import clean, discreet
 from gitbaton.cli.common import AsJson, one_of, opened, picked, print_json
 from gitbaton.cli.options import Argument, Invocation, Option
@@ -65,9 +66,12 @@ def command(
         else:
             _show(baton, places)
             if not (report.hits or report.problems or files or threads):
-                terminal.tell("hint: no secret in the words; 'git baton scan --files' looks into captured files, too")
+                again = " ".join(["git baton scan --files", *(["--all"] if everything else map(in_shell, names))])
+                terminal.tell(f"hint: no secret in the words; '{again}' looks into captured files, too")
         for problem in report.problems:
             terminal.warn(scanner(baton).text(f"{in_quotes(problem.where)} is not scanned: {problem.reason}"))
+        if report.problems:
+            terminal.tell_hints([MENDS])
     return 1 if report.hits else 128 if report.problems else 0
 
 

@@ -6,10 +6,18 @@ from typing import TYPE_CHECKING, Annotated
 
 from gitbaton.base import terminal
 from gitbaton.base.codec import Json, bare, counted, in_quotes, path_document, plain, timestamp
-from gitbaton.base.errors import MENDS, AmbiguousNameError, NotARepositoryError, NotFoundError, RecordError, UsageError
+from gitbaton.base.errors import (
+    MENDS,
+    TAKE_ONE,
+    AmbiguousNameError,
+    NotARepositoryError,
+    NotFoundError,
+    RecordError,
+    UsageError,
+)
 from gitbaton.base.model import Live, Stored
 from gitbaton.base.values import replace
-from gitbaton.checkpoints.baton import TAKE_ONE, Baton, TrackStatus
+from gitbaton.checkpoints.baton import Baton, TrackStatus
 from gitbaton.checkpoints.render import (
     decisions_document,
     happened,
@@ -392,7 +400,7 @@ def _without(baton: Baton, look: Look) -> None:
         terminal.say(f"{counted(len(tips.items), 'track')}, and none is current in this work tree.")
         name = in_shell(tips.items[0].checkpoint.track)
         rows = [("git baton status", "shows them")]
-        rows += _taking(name) if tips.items[0].foreign else [(f"git baton tracks use {name}", "goes on with the newest")]
+        rows += _taking(baton, name) if tips.items[0].foreign else [(f"git baton tracks use {name}", "goes on with the newest")]
     _suggest(look, rows)
 
 
@@ -407,12 +415,10 @@ def _fetching(baton: Baton) -> list[tuple[str, str]]:
     return [("git baton fetch", "bring what others have pushed")]
 
 
-def _taking(name: str) -> list[tuple[str, str]]:
+def _taking(baton: Baton, name: str) -> list[tuple[str, str]]:
     """Return the commands that continue a fetched track."""
-    return [
-        (f"git baton resume --track {name}", "what is done and what comes next, in somebody else's words"),
-        (f"git baton restore {name} --foreign", "its files"),
-    ]
+    files = [(f"git baton restore {name} --foreign", "its files")] if baton.repo.layout.root is not None else []
+    return [(f"git baton resume --track {name}", "what is done and what comes next, in somebody else's words"), *files]
 
 
 def _runs(baton: Baton) -> None:
@@ -451,7 +457,7 @@ def _say(baton: Baton, look: Look, stored: Stored) -> None:
     next_ = [((("next", "heading"),), (*mark, (line(c.next_cmd), "")))] if c.next_cmd else []
     terminal.say_lines(look.table((Column(named=True), Column()), [(name, step_of(stored, look)), ("", facts), *next_]))
     if stored.foreign:
-        _suggest(look, _taking(in_shell(c.track)))
+        _suggest(look, _taking(baton, in_shell(c.track)))
     elif any(not word.word.startswith("committed:") for word in live.drift.words):
         if c.files is None or baton.repo.layout.root is None or c.files.worktree.same(baton.repo.worktree_id()):
             terminal.say(since_head(baton, stored, live) or MOVED)

@@ -16,7 +16,7 @@ from gitbaton.base.values import value
 from gitbaton.git.gone import Readable
 from gitbaton.git.objects import Objects, lookup, new_object
 from gitbaton.git.repo import Repo
-from gitbaton.git.run import Git, zsplit
+from gitbaton.git.run import Git, mends, zsplit
 from gitbaton.git.treediff import compared, records, refuse_pathspecs
 from gitbaton.git.worktree.filetrees import LINK, hides, is_safe, parents
 from gitbaton.git.worktree.index import PrivateIndex, index_entries, index_info
@@ -299,7 +299,7 @@ def failure(result: Result) -> GitError:
         path, why = denied[0]
         reasons = {path: "unwritable" if why in _MAY_NOT else f"unwritable: {why}" for path, why in denied}
         return PathError(f"{in_quotes(path)}: {why}", reasons=reasons)
-    return GitError(f"'git read-tree' failed: {result.fatal()}")
+    return GitError(f"'git read-tree' failed: {result.fatal()}", *mends(result))
 
 
 def matching(index: PrivateIndex, directory: str, tree: Oid, specs: Sequence[str]) -> set[str]:

@@ -96,7 +96,8 @@ def asked_for(repo: Repo, directory: str | None, specs: Sequence[str]) -> dict[s
     for spec in specs:
         listed = git.run("ls-files", "-o", "-z", "--full-name", "--exclude-standard", "--", spec)
         if listed.code:
-            raise UsageError(f"{in_quotes(spec)} cannot be included: {listed.fatal()}")
+            said = listed.fatal().replace(f"'{spec}' is", "it is", 1)
+            raise UsageError(f"{in_quotes(spec)} cannot be included: {said}")
         found[spec] = zsplit(listed.out)
         if found[spec] or git.out("ls-files", "-z", "--", spec):
             continue

@@ -509,7 +509,8 @@ def chosen(journal: Journal, name: str | None = None) -> str:
         return last
     names = local or sorted(fetched)
     if not names:
-        raise NotFoundError("there is no run yet", "git baton run --step NAME -- CMD")
+        begins = ["git baton run --step NAME -- CMD"] if journal.repo.layout.root is not None else []
+        raise NotFoundError("there is no run yet", *begins)
     if len(names) > 1:
         raise AmbiguousNameError("which run?", *_listed(local, sorted(set(fetched) - set(local))))
     return names[0]

@@ -170,7 +170,7 @@ def test_an_empty_file_made_after_a_kill_stays(two: Sandbox) -> None:
 @pytest.mark.deep
 def test_hints_say_how_to_go_on(two: Sandbox) -> None:
     done = two.baton("restore", "a.txt")
-    assert done.code == 2 and "hint: to restore the file of that name: git baton restore -- a.txt" in done.err
+    assert done.code == 2 and "hint: to restore that path: git baton restore -- a.txt" in done.err
     two.ok("snapshot", "--track", "u", "--step", "theirs", "--no-set-current")
     done = two.baton("restore")
     assert done.code == 1 and "conflict a.txt" in done.out and "--force" in done.err
