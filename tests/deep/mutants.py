@@ -194,7 +194,7 @@ langgraph langgraph/saver.py: version 10 precedes version 9
 -return f"{number + 1:032}.{random.random():016}"
 +return f"{number + 1}.{random.random():016}"
 
-mcp cli/mcpserver/tools.py: foreign rows lose their mark
+mcp cli/commands/mcptools.py: foreign rows lose their mark
 -return ["> " + text for row in rows for text in row.split("\n")]
 +return ["> " + row for row in rows]
 

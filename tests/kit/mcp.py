@@ -1,8 +1,10 @@
-"""The official MCP client against ``git-baton mcp`` as a process, at any place."""
+"""The official MCP client against ``git-baton mcp`` as a process, at any place; and that process's lines as they are."""
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -14,6 +16,7 @@ from mcp.client.stdio import stdio_client
 from mcp_types import CallToolResult, Implementation, TextContent
 
 T = TypeVar("T")
+HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"}}
 
 
 class Client:
@@ -71,3 +74,57 @@ def talk(
     result = anyio.run(main)
     assert noise.read_text(encoding="utf-8") == ""
     return result
+
+
+class Raw:
+    """The server as a process, and its lines as they are."""
+
+    def __init__(self, place: Path, **more: Any) -> None:
+        words = [sys.executable, "-m", "gitbaton", "mcp"]
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        self.process = subprocess.Popen(words, cwd=place, **{**pipes, **more})
+        self.lines: list[Any] = []
+
+    def send(self, line: bytes | dict[str, Any] | list[Any]) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(line if isinstance(line, bytes) else json.dumps(line).encode() + b"\n")
+        self.process.stdin.flush()
+
+    def ask(self, number: int, method: str, **params: Any) -> Any:
+        """A request and its answer; whatever comes before it must be a message, too."""
+        self.send({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
+        assert self.process.stdout is not None
+        while True:
+            self.lines.append(json.loads(self.process.stdout.readline()))
+            if isinstance(self.lines[-1], list):
+                continue
+            assert self.lines[-1]["jsonrpc"] == "2.0"
+            if self.lines[-1].get("id") == number:
+                return self.lines[-1].get("result", self.lines[-1].get("error"))
+
+    def begin(self, version: str = "2025-06-18") -> Any:
+        """The handshake, and its result."""
+        done = self.ask(0, "initialize", **{**HELLO, "protocolVersion": version})
+        self.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
+        return done
+
+    def told(self, line: bytes | dict[str, Any]) -> list[Any]:
+        """What a line is answered with, before a ping that follows it is."""
+        self.send(line if isinstance(line, dict) else line + b"\n")
+        before = len(self.lines)
+        assert self.ask(9999, "ping") == {}
+        return self.lines[before:-1]
+
+    def end(self) -> tuple[int, bytes, bytes]:
+        """Close standard input; exit status, what was still written, and standard error."""
+        out, err = self.process.communicate(timeout=60)
+        return self.process.returncode, out, err
+
+    def ended(self) -> tuple[int, bytes]:
+        """The exit status of what ends by itself, and standard error."""
+        code = self.process.wait(60)
+        assert self.process.stdin is not None and self.process.stdout is not None and self.process.stderr is not None
+        err = self.process.stderr.read()
+        for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
+            stream.close()
+        return code, err

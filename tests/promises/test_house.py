@@ -27,7 +27,7 @@ WINGS = {
     "langgraph": (("threads",), ("langgraph",)),
     "agents": (("agents",), ("transcripts",), ("hooks", "install")),
     "care": (("scanning",), ("retention", "sync"), ("mending",), ("tools",)),
-    "cli": (("cli", "mcpserver"), ("commands",), ("main",)),
+    "cli": (("cli",), ("commands",), ("main",)),
 }
 """The wings, the lowest first, each with its floors, which name rooms: folders and files of the wing. What is in no room of its
 wing is in the one that is called as the wing."""

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import pytest
 
 from gitbaton import Baton
-from gitbaton.cli.mcpserver.tools import TOOLS, ToolCall
+from gitbaton.cli.commands.mcptools import TOOLS, ToolCall
 from tests.kit import Sandbox
 from tests.kit.agents import Client
 from tests.kit.state import actions, assert_same, files_of, index_of, snap, state_of

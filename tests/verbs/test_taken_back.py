@@ -10,7 +10,7 @@ import pytest
 
 from gitbaton import Baton
 from gitbaton.base.codec import decode, document
-from gitbaton.cli.mcpserver import tools
+from gitbaton.cli.commands import mcptools as tools
 from tests.kit import Sandbox
 from tests.kit.agents import Client, checkpoints
 from tests.kit.state import snap

@@ -13,6 +13,7 @@ import anyio
 import jsonschema  # type: ignore[import-untyped]
 import pytest
 
+from gitbaton.base.codec import plain
 from tests.kit import Sandbox
 from tests.kit.killkit import driven
 from tests.kit.mcp import Client, said, talk
@@ -308,7 +309,9 @@ def test_stored_text_is_data(repo: Sandbox) -> None:
         repo.write(".env.\x1b", "kept out\n")
         found = await client.ok("snapshot", track="t", extra={"k": HOSTILE}, **words)
         c = found["checkpoint"]
-        assert {k: c[k] for k in words} == words and c["extra"] == {"k": HOSTILE}
+        seen = plain(HOSTILE, keep="\n\t")
+        assert {k: c[k] for k in words} == {k: [seen] if k == "decisions" else seen for k in words}
+        assert c["extra"] == {"k": seen}
         assert c["agent"]["name"] == "?[1mclient?"
         repo.commit("moved")
         repo.write("a.txt", "\x1b[0m\n")

@@ -1,60 +1,21 @@
-"""The process of ``git baton mcp``: what it writes, how it ends, what it says without the SDK; and tools without a server."""
+"""The process of ``git baton mcp``: what it writes, how it ends, what it needs; and tools without a server."""
 
 from __future__ import annotations
 
 import json
 import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from gitbaton.base.model import Stored
 from gitbaton.base.values import replace
 from gitbaton.checkpoints.baton import Baton
-from gitbaton.cli.mcpserver.tools import TOOLS, ToolCall
+from gitbaton.cli.commands.mcptools import TOOLS, ToolCall
 from tests.kit import Sandbox
+from tests.kit.mcp import Raw
 from tests.kit.tiers import some
-
-HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"}}
-
-
-class Raw:
-    """The server as a process, and its lines as they are."""
-
-    def __init__(self, place: Path, **more: Any) -> None:
-        words = [sys.executable, "-m", "gitbaton", "mcp"]
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        self.process = subprocess.Popen(words, cwd=place, **{**pipes, **more})
-        self.lines: list[Any] = []
-
-    def send(self, line: bytes | dict[str, Any]) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.write(line if isinstance(line, bytes) else json.dumps(line).encode() + b"\n")
-        self.process.stdin.flush()
-
-    def ask(self, number: int, method: str, **params: Any) -> Any:
-        """A request and its answer; whatever comes before it must be a message, too."""
-        self.send({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
-        assert self.process.stdout is not None
-        while True:
-            self.lines.append(json.loads(self.process.stdout.readline()))
-            assert self.lines[-1]["jsonrpc"] == "2.0"
-            if self.lines[-1].get("id") == number:
-                return self.lines[-1].get("result", self.lines[-1].get("error"))
-
-    def begin(self) -> None:
-        """The handshake."""
-        assert self.ask(0, "initialize", **HELLO)["serverInfo"]["name"] == "gitbaton"
-        self.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
-
-    def end(self) -> tuple[int, bytes, bytes]:
-        """Close standard input; exit status, what was still written, and standard error."""
-        out, err = self.process.communicate(timeout=60)
-        return self.process.returncode, out, err
 
 
 @pytest.mark.deep
@@ -133,20 +94,14 @@ def test_a_signal_ends_it_and_leaves_nothing(repo: Sandbox, tmp_path: Path, numb
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("broken", ["mcp/__init__.py", "mcp_types/__init__.py"])
-def test_without_the_extra(repo: Sandbox, tmp_path: Path, broken: str) -> None:
-    shadow = tmp_path / "shadow" / broken
-    shadow.parent.mkdir(parents=True)
-    shadow.write_text("raise ModuleNotFoundError(\"No module named 'it'\")\n")
-    done = repo.baton("mcp", env={"PYTHONPATH": str(tmp_path / "shadow")})
-    said = "fatal: the MCP server needs the Python package 'mcp': No module named 'it'\nhint: pip install 'gitbaton[mcp]'\n"
-    assert (done.code, done.out, done.err) == (128, "", said)
-
-
-def test_the_sdk_is_imported_by_no_other_verb(repo: Sandbox) -> None:
-    code = "import sys, gitbaton.cli.commands.mcp, gitbaton.cli.mcpserver.tools; print(*sys.modules)"
-    loaded = {*repo.run(sys.executable, "-c", code).out.split()}
-    assert "gitbaton.cli.mcpserver.tools" in loaded and not {"mcp", "anyio", "pydantic"} & loaded
+def test_it_needs_nothing_but_what_gitbaton_needs(repo: Sandbox, tmp_path: Path) -> None:
+    for name in ("mcp", "mcp_types", "anyio", "pydantic", "starlette", "httpx"):
+        (tmp_path / f"{name}.py").write_text("raise ModuleNotFoundError('not here')\n")
+    raw = Raw(repo.path, env={**os.environ, "PYTHONPATH": str(tmp_path)})
+    raw.begin()
+    assert {tool["name"] for tool in raw.ask(1, "tools/list")["tools"]} == {tool.name for tool in TOOLS}
+    assert raw.ask(2, "tools/call", name="snapshot", arguments={"track": "t", "step": "s"})["isError"] is False
+    assert raw.end() == (0, b"", b"")
 
 
 class Fetched(Baton):
