@@ -627,10 +627,11 @@ class Live:
 
 @value
 class DoctorFinding:
-    """One thing that a doctor looked at. ``ok`` is False where it would not run, or should be mended; ``mend`` is the line that
-    does it."""
+    """One thing that a doctor looked at. ``ok`` is False for a fault: it would not run, or should be mended; ``mend`` is the
+    line that does it. ``remark``: no fault, and ``mend`` is the line that makes it otherwise."""
 
     name: str
     ok: bool
     text: str
     mend: str = ""
+    remark: bool = False

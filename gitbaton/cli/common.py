@@ -170,14 +170,14 @@ def left_out(problems: Iterable[Problem]) -> None:
 
 
 def say_findings(found: Sequence[DoctorFinding], *, json: bool) -> int:
-    """Print a doctor's findings, each with the line that mends it; return the exit code."""
+    """Print a doctor's findings, each with the line that mends it; return the exit code, 1 where one is a fault."""
     amiss = any(not f.ok for f in found)
     if json:
-        print_json({"ok": not amiss, "findings": [picked(f, "name", "ok", "text", "mend") for f in found]})
+        print_json({"ok": not amiss, "findings": [picked(f, "name", "ok", "text", "mend", "remark") for f in found]})
     else:
         for f in found:
-            terminal.say(f"{'ok  ' if f.ok else 'MEND'} {f.name}: {plain(f.text)}")
-            if f.mend and not f.ok:
+            terminal.say(f"{'note' if f.remark else 'ok  ' if f.ok else 'MEND'} {f.name}: {plain(f.text)}")
+            if f.mend and (f.remark or not f.ok):
                 terminal.say(f"     {plain(f.mend)}")
     return int(amiss)
 

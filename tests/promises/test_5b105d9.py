@@ -128,6 +128,14 @@ CHANGED = (
         "MEND latest: LATEST is behind the tracks\n     git baton export",
     ),
     Changed("doctor", "so not 'git log' shows the entries", "so 'git log' does not show the entries"),
+    Changed(
+        "doctor",
+        "^MEND hooks: git does not call ours: .*$",
+        "note hooks: git's hooks are not installed; they say when HEAD leaves a checkpoint",
+    ),
+    Changed(
+        "doctor", "^MEND notes.rewriteRef: not set$", "note notes.rewriteRef: not set, so amend and rebase leave them behind"
+    ),
     # A pinned checkpoint is forgotten with --force only.
     Changed("forget -n main~1", r"^(would forget .*)$", r"\1 pinned", code=1),
     Changed(

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 
+from gitbaton.agents.install.levels import CLIENTS
 from tests.kit import Sandbox
 
 
@@ -23,12 +25,44 @@ def without(*programs: str) -> str:
 def test_hooks_that_no_program_calls(repo: Sandbox) -> None:
     repo.ok("agent", "install", "claude", "codex")
     code, said = rows(repo, without("claude", "codex"))
-    assert code == 1 and not any(name.startswith("ok   codex project trust") for name in said)
+    assert code == 0 and not any(name.startswith("ok   codex project trust") for name in said)
     for name in ("claude", "codex"):
-        assert said[f"MEND {name} project program"] == f"'{name}' is not on PATH, so nothing calls these hooks from here"
+        assert said[f"note {name} project program"] == f"'{name}' is not on PATH, so nothing calls these hooks from here"
+
+
+def test_what_a_client_that_is_not_here_would_not_run_is_no_fault(repo: Sandbox, tmp_path: Path) -> None:
+    repo.ok("agent", "install", "gemini", "copilot")
+    code, said = rows(repo, without("gemini", "copilot"))
+    trust = "does not trust this folder yet, and runs no hook of it"
+    assert (code, said["note gemini project trust"]) == (0, f"gemini {trust}")
+    (program := tmp_path / "bin/gemini").parent.mkdir()
+    program.symlink_to("/bin/true")
+    code, said = rows(repo, f"{program.parent}:{without('gemini', 'copilot')}")
+    assert (code, said["MEND gemini project trust"]) == (1, f"gemini {trust}")
+    assert said["note copilot project trust"] == f"copilot {trust}"
+
+
+def test_where_no_agent_is_installed_nothing_is_a_fault(repo: Sandbox, tmp_path: Path) -> None:
+    code, said = rows(repo, "/usr/bin:/bin")
+    assert (code, said["note agents"]) == (0, "none is installed") and "note path" in said
+    (program := tmp_path / "bin/codex").parent.mkdir()
+    program.symlink_to("/bin/true")
+    found = repo.baton("agent", "doctor", "--json", env={"PATH": f"{program.parent}:/usr/bin:/bin"})
+    (row,) = [row for row in found.json["findings"] if row["name"] == "agents"]
+    assert (found.code, row["ok"], row["remark"], row["mend"]) == (0, True, True, "git baton agent install codex")
+
+
+def test_no_client_is_found_says_what_was_looked_for(repo: Sandbox) -> None:
+    done = repo.baton("agent", "install", "--all", env={"PATH": "/usr/bin:/bin"})
+    assert done.code == 1 and not (repo.path / ".claude").exists()
+    for client in CLIENTS:
+        assert all(name in done.err for name in client.programs) and f"'~/{client.folder}'" in done.err
+    assert done.err.endswith("hint: 'git baton agent install claude' installs for one that comes later\n")
+    assert repo.ok("agent", "install", "claude", env={"PATH": "/usr/bin:/bin"}).out.startswith("write the hooks of Claude Code")
 
 
 def test_a_program_of_ours_that_does_not_run(repo: Sandbox) -> None:
+    repo.ok("agent", "install", "claude")
     broken = repo.write("../moved/git-baton", "#!/gone/python\n")
     broken.chmod(0o755)
     code, said = rows(repo, f"{broken.parent}:{without('git-baton')}")

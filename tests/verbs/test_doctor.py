@@ -133,14 +133,55 @@ FAULTS = {
     "hooks": (no_hook, not_executable, other_hooks_path),
     "scripts": (no_script, older_script),
     "notes.rewriteRef": (no_rewrite_ref,),
-    "notes.rewriteMode": (sorted_notes,),
     "latest": (tracked_latest, stale_latest),
     "refs": (strange_chain, strange_tip, strange_room, not_a_checkpoint),
     "derived": (tip_behind,),
-    "claims": (claim_of_another_machine,),
     "locks": (stale_lock, stale_head_lock),
     "filters": (missing_filter, lfs_without_configuration),
 }
+
+
+def not_installed(repo: Sandbox) -> None:
+    repo.ok("uninstall")
+
+
+def remote_that_is_gone(repo: Sandbox) -> None:
+    repo.git("update-ref", "refs/baton/remotes/gone/tracks/t", "refs/baton/tracks/t")
+
+
+REMARKS = {
+    ("hooks", "notes.rewriteRef"): not_installed,
+    ("notes.rewriteMode",): sorted_notes,
+    ("claims",): claim_of_another_machine,
+    ("remotes",): remote_that_is_gone,
+}
+
+
+@pytest.mark.deep
+@some(("names", "remark"), list(REMARKS.items()))
+def test_a_remark_is_no_fault(well: Sandbox, names: tuple[str, ...], remark: Callable[[Sandbox], None]) -> None:
+    remark(well)
+    assert mended(well) == set()
+    said = {row["name"]: row["mend"] for row in well.ok("doctor", "--json").json["findings"] if row["remark"]}
+    assert tuple(said) == names and all(said.values())
+    told = well.ok("doctor").out
+    for name, mend in said.items():
+        assert f"note {name}: " in told and f"     {mend}\n" in told
+
+
+def test_a_new_repository_has_no_fault(repo: Sandbox) -> None:
+    found = repo.ok("doctor")
+    assert "MEND" not in found.out
+    assert (
+        "note hooks: git's hooks are not installed; they say when HEAD leaves a checkpoint\n     git baton install\n"
+        in found.out
+    )
+
+
+@pytest.mark.deep
+def test_git_baton_not_on_path_is_a_fault_of_hooks_alone(repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", path_without_us())
+    assert mended(repo) == set() and "note path: " in repo.ok("doctor").out
 
 
 @pytest.mark.full
@@ -197,9 +238,10 @@ def test_a_long_history_is_said_with_its_cure(well: Sandbox) -> None:
     many_tracks(well.path, 1, depth=1001)
     rows = well.baton("doctor", "--json").json["findings"]
     (found,) = [row for row in rows if row["name"] == "history"]
-    assert not found["ok"] and found["mend"] == "git config fetch.negotiationAlgorithm skipping"
+    assert found["ok"] and found["remark"] and found["mend"] == "git config fetch.negotiationAlgorithm skipping"
     well.git("config", "fetch.negotiationAlgorithm", "skipping")
-    assert "history" not in mended(well)
+    (found,) = [row for row in well.baton("doctor", "--json").json["findings"] if row["name"] == "history"]
+    assert found["ok"] and not found["remark"]
 
 
 @pytest.mark.deep

@@ -68,7 +68,7 @@ def test_doctor_names_refspecs_of_a_remote_that_was_renamed_and_what_stays_of_it
         "'git fetch' brings our refs of 'upstream' to where those of 'origin' lie",
         "git baton install --fetch upstream",
     )
-    assert left == (False, "'origin' is no remote any more; what was fetched of it stays: 't'", "git baton fetch upstream")
+    assert left == (True, "'origin' is no remote any more; what was fetched of it stays: 't'", "git baton fetch upstream")
     box.ok("install", "--fetch", "upstream")
     assert {row.rpartition(":")[2].split("/")[3] for row in specs(box)} == {"upstream"} and len(specs(box)) == 3
     box.ok("fetch", "upstream")

@@ -310,7 +310,7 @@ SAYS = (
     "bisect",
     "scan",
 )
-CODES = {"verify": 1, "doctor": 1, "scan": 1}
+CODES = {"verify": 1, "scan": 1}
 
 
 @pytest.mark.full

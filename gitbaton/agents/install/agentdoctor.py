@@ -16,8 +16,9 @@ from typing import Any
 from gitbaton import __version__
 from gitbaton.agents.client import Client, Installed, folder
 from gitbaton.agents.codex import CLIENT as CODEX
-from gitbaton.agents.install.agents import chosen
+from gitbaton.agents.install.agents import chosen, is_here
 from gitbaton.agents.install.levels import (
+    CLIENTS,
     EVERYWHERE,
     ONLY_USED,
     UNHEEDED,
@@ -52,9 +53,12 @@ def examine(places: Iterable[Place], cwd: str) -> list[DoctorFinding]:
     known = {where.level: where for where in places}
     found = rows(known.values())
     there = [row for row in found if row.state != "not installed"]
-    result = [_path(next(iter(known.values())).env)]
+    env = next(iter(known.values())).env
+    result = [_path(env) if there else _remarked(_path(env))]
     if not there:
-        result.append(DoctorFinding(name="agents", ok=True, text="none is installed: git baton agent install AGENT"))
+        named = " ".join(client.name for client in CLIENTS if is_here(client, env)) or CLIENTS[0].name
+        mend = f"git baton agent install {named}"
+        result.append(DoctorFinding(name="agents", ok=True, text="none is installed", mend=mend, remark=True))
     root = known["project"].root if "project" in known else None
     for row in there:
         result += _row(row, known[row.level], root, cwd)
@@ -65,6 +69,11 @@ def examine(places: Iterable[Place], cwd: str) -> list[DoctorFinding]:
         *result,
         *(DoctorFinding(name="levels", ok=False, text=text, mend=text.rpartition("keep one: ")[2]) for text in twice),
     ]
+
+
+def _remarked(finding: DoctorFinding) -> DoctorFinding:
+    """Return a finding on what nothing here runs: a remark where it would be a fault."""
+    return finding if finding.ok else replace(finding, ok=True, remark=True)
 
 
 def _path(env: Mapping[str, str]) -> DoctorFinding:
@@ -102,9 +111,11 @@ def _row(row: Row, where: Place, root: str | None, cwd: str) -> Iterator[DoctorF
         yield DoctorFinding(name=name, ok=False, text=text, mend=line)
     else:
         yield DoctorFinding(name=name, ok=True, text=f"in place in '{row.file}'")
-    if program(row.client, where.env) is None:
+    here = program(row.client, where.env) is not None
+    if not here:
         text = f"'{row.client.programs[0]}' is not on PATH, so nothing calls these hooks from here"
-        yield DoctorFinding(name=f"{name} program", ok=False, text=text, mend=f"install {row.client.title}, or put it on PATH")
+        mend = f"install {row.client.title}, or put it on PATH"
+        yield DoctorFinding(name=f"{name} program", ok=True, text=text, mend=mend, remark=True)
     if row.level == "user":
         on, unheeded = everywhere(root)
         acts = f"such hooks {ONLY_USED}; '{EVERYWHERE}' lets them act in every one" + (f"; {UNHEEDED}" if unheeded else "")
@@ -123,7 +134,9 @@ def _row(row: Row, where: Place, root: str | None, cwd: str) -> Iterator[DoctorF
         holds=_covers,
     )
     found = _codex(row, where, cwd) if row.client.name == "codex" else row.client.doubts(ours)
-    yield from (replace(finding, name=f"{name} {finding.name}") for finding in found)
+    for finding in found:
+        moot = finding.name == "trust" and not here  # it asks when it is started for the first time
+        yield replace(_remarked(finding) if moot else finding, name=f"{name} {finding.name}")
 
 
 def _start(row: Row, where: Place, found: list[Row], cwd: str) -> Iterator[DoctorFinding]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 from gitbaton.agents.client import Client, folder
@@ -40,6 +40,7 @@ from gitbaton.agents.install.plan import (
     write,
 )
 from gitbaton.agents.settings import MalformedError, undone
+from gitbaton.base.codec import in_quotes
 from gitbaton.base.errors import BatonError, NoAnswerError, UsageError
 from gitbaton.base.values import replace
 
@@ -58,10 +59,22 @@ def named(names: Sequence[str], where: Place, *, every: bool, install: bool) -> 
         return [known[name] for name in dict.fromkeys(names)]
     if not install:
         return [client for client in CLIENTS if row(where, client).state != "not installed"]
-    found = [client for client in CLIENTS if program(client, where.env) or os.path.isdir(folder(client, where.env))]
+    found = [client for client in CLIENTS if is_here(client, where.env)]
     if not found:
-        raise NoAnswerError("no client of a coding agent is found on this machine", "name the agents to install")
+        programs = ", ".join(name for client in CLIENTS for name in client.programs)
+        folders = ", ".join(in_quotes(shown(where, os.path.abspath(folder(client, where.env)))) for client in CLIENTS)
+        raise NoAnswerError(
+            "no client of a coding agent is found on this machine",
+            f"looked on PATH for {programs}",
+            f"and for the folders {folders}",
+            "'git baton agent install claude' installs for one that comes later",
+        )
     return found
+
+
+def is_here(client: Client, env: Mapping[str, str]) -> bool:
+    """Whether a client is found on this machine: a program of it on PATH, or its folder in the user's home."""
+    return program(client, env) is not None or os.path.isdir(folder(client, env))
 
 
 def chosen(where: Place, client: Client, track: str | None) -> str | None:

@@ -200,6 +200,13 @@ def _config_hook_values(repo: Repo) -> list[tuple[str, str]]:
     return [(key, text) for key in keys for text in questions.local_values(repo, key)]
 
 
+def installed(repo: Repo) -> bool:
+    """Whether hooks of git were installed here: install left its memory, scripts or settings, also where some are gone."""
+    places = [os.path.join(repo.shared_dir, "installed"), script_folder(repo)]
+    ours = any(is_ours(read(os.path.join(hooks_folder(repo), event))) for event in EVENTS)
+    return ours or any(map(os.path.lexists, places)) or bool(_config_hook_values(repo))
+
+
 def has_config_hook(repo: Repo, event: str) -> bool:
     """Whether the configuration calls our script of this repository, and it is not switched off."""
     name = f"hook.baton-{event}"

@@ -94,6 +94,10 @@ def _amiss(name: str, text: str, mend: str) -> DoctorFinding:
     return DoctorFinding(name=name, ok=False, text=text, mend=mend)
 
 
+def _remark(name: str, text: str, mend: str) -> DoctorFinding:
+    return DoctorFinding(name=name, ok=True, text=text, mend=mend, remark=True)
+
+
 def _fine(name: str, text: str) -> DoctorFinding:
     return DoctorFinding(name=name, ok=True, text=text)
 
@@ -139,13 +143,20 @@ def _doors(baton: Baton) -> Iterator[DoctorFinding]:
     closed = "libgit2 does not open this repository; the git binary serves"
     yield _fine("doors", "libgit2 opens this repository" if opened else closed)
     on_path = shutil.which("git-baton")
-    missing = _amiss("path", "git-baton is not on PATH: hooks stay silent", "put it on PATH")
-    yield _fine("path", f"git-baton is {in_quotes(on_path)}") if on_path else missing
+    if on_path:
+        yield _fine("path", f"git-baton is {in_quotes(on_path)}")
+    elif install.installed(baton.repo):
+        yield _amiss("path", "git-baton is not on PATH: hooks stay silent", "put it on PATH")
+    else:
+        yield _remark("path", "git-baton is not on PATH, so git does not know 'git baton'", "put it on PATH")
 
 
 def _hooks(baton: Baton) -> Iterator[DoctorFinding]:
-    """Whether git reaches each of our scripts, once."""
+    """Whether git reaches each of our scripts, once, where they were installed."""
     repo, way, called = baton.repo, install.route(baton.repo), dict[str, list[str]]()
+    if not install.installed(repo):
+        yield _remark("hooks", "git's hooks are not installed; they say when HEAD leaves a checkpoint", _INSTALL)
+        return
     for event in kepthooks.EVENTS:
         hook = install.caller(repo, event)
         called[event] = ["the configuration"] if way == "config" and install.has_config_hook(repo, event) else []
@@ -178,14 +189,16 @@ def _hooks(baton: Baton) -> Iterator[DoctorFinding]:
 def _notes(baton: Baton) -> Iterator[DoctorFinding]:
     for key, purpose, lost, needed in (
         ("notes.displayRef", "'git log' shows the entries", "'git log' does not show the entries", False),
-        ("notes.rewriteRef", "amend and rebase keep them", "", True),
+        ("notes.rewriteRef", "amend and rebase keep them", "amend and rebase leave them behind", True),
     ):
         covered = bool(install.COVERING & set(questions.all_values(baton.repo, key)))
-        text = f"set, so {purpose}" if covered else "not set" if needed else f"not set, so {lost}"
-        yield DoctorFinding(name=key, ok=covered or not needed, text=text, mend="" if covered else _INSTALL)
+        if covered or not needed:
+            yield _fine(key, f"set, so {purpose}" if covered else f"not set, so {lost}")
+        else:
+            yield (_amiss if install.installed(baton.repo) else _remark)(key, f"not set, so {lost}", _INSTALL)
     if questions.all_values(baton.repo, "notes.rewriteMode")[-1:] == ["cat_sort_uniq"]:
         text = "cat_sort_uniq sorts the lines of entries when commits are squashed"
-        yield _amiss("notes.rewriteMode", text, "git config notes.rewriteMode concatenate")
+        yield _remark("notes.rewriteMode", text, "git config notes.rewriteMode concatenate")
 
 
 def _latest(baton: Baton) -> Iterator[DoctorFinding]:
@@ -322,7 +335,7 @@ def _claims(baton: Baton) -> Iterator[DoctorFinding]:
         whose = f"step {in_quotes(held.step)} of run {in_quotes(held.run)}"
         text = f"{whose} is claimed by process {held.pid} on {in_quotes(held.host)}, another machine"
         mend = f"if nothing of it runs there any more: mv {shlex.quote(held.path)} {shlex.quote(held.path)}.over"
-        yield _amiss("claims", plain(text), plain(mend))
+        yield _remark("claims", plain(text), plain(mend))
 
 
 def _head(baton: Baton) -> list[DoctorFinding]:
@@ -364,7 +377,7 @@ def _history(baton: Baton) -> Iterator[DoctorFinding]:
     algorithm = [text for _, text in questions.matching(baton.repo, r"^fetch\.negotiationalgorithm$")]
     if total > MANY and algorithm[-1:] != ["skipping"]:
         mend = "git config fetch.negotiationAlgorithm skipping"
-        yield _amiss("history", f"{total} checkpoints make 'git fetch' negotiate longer", mend)
+        yield _remark("history", f"{total} checkpoints make 'git fetch' negotiate longer", mend)
     else:
         yield _fine("history", counted(total, "checkpoint"))
 
@@ -431,7 +444,7 @@ def _remotes(baton: Baton) -> Iterator[DoctorFinding]:
         mend = "git baton doctor --fix" if _kept_elsewhere(baton, refs).keys() == refs.keys() else ""
         if not mend and remote in renamed:
             mend = f"git baton fetch {in_shell(renamed[remote])}"
-        yield DoctorFinding(name="remotes", ok=not mend, text=text, mend=mend)
+        yield _remark("remotes", text, mend) if mend else _fine("remotes", text)
 
 
 def _gone_remotes(baton: Baton) -> dict[str, dict[str, Oid]]:

@@ -31,7 +31,7 @@ def command(
 
     --fix repairs derived refs and removes stale locks and what killed commands left. --dry-run prints the plan. Of damage that
     is your own it names the command of git's that helps. Exits with 1 when something should be mended, is lost, or was left as
-    it is. A run of which a record is lost stays unfinished, so that nothing happens twice.
+    it is; what begins with 'note' is no fault. A run of which a record is lost stays unfinished, so that nothing happens twice.
 
     Examples:
         git baton doctor

@@ -181,7 +181,7 @@ def test_a_server_that_never_answers_is_stopped(
 @pytest.mark.deep
 def test_doctor_of_a_good_install_and_of_none(repo: Sandbox, tmp_path: Path) -> None:
     done = repo.ok("agent", "doctor")
-    assert "ok   agents: none is installed" in done.out
+    assert "note agents: none is installed\n     git baton agent install claude\n" in done.out
     repo.ok("agent", "install", "claude", "opencode", "cursor")
     for name in ("claude", "opencode", "cursor-agent"):
         repo.write(f"../programs/{name}", "#!/bin/sh\n").chmod(0o755)
@@ -224,9 +224,12 @@ def test_doctor_of_what_would_not_run(repo: Sandbox) -> None:
 @pytest.mark.deep
 def test_doctor_of_trusted_folders(repo: Sandbox) -> None:
     repo.ok("agent", "install", "gemini", "copilot")
+    for program in ("gemini", "copilot"):
+        repo.write(f"../programs/{program}", "#!/bin/sh\n").chmod(0o755)
+    known = {"PATH": f"{repo.path.parent / 'programs'}:{os.environ['PATH']}"}
 
-    def ok(name: str, **env: str) -> bool:
-        return bool(findings(repo.baton("agent", "doctor", "--json", env=env))[f"{name} project trust"]["ok"])
+    def ok(name: str) -> bool:
+        return bool(findings(repo.baton("agent", "doctor", "--json", env=known))[f"{name} project trust"]["ok"])
 
     assert not ok("gemini") and not ok("copilot")
     rules, config = home() / ".gemini/trustedFolders.json", home() / ".copilot/config.json"
