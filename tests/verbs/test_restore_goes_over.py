@@ -239,6 +239,29 @@ def test_relatives_of_a_switched_branch(repo: Sandbox, how: str) -> None:
 # Commits.
 
 
+@pytest.mark.parametrize("how", ["unborn", "another branch", "commit gone", "in no commit"])
+def test_a_file_that_stays_is_told_with_what_is_known_of_it(repo: Sandbox, how: str) -> None:
+    if how == "unborn":
+        repo.git("checkout", "-q", "--orphan", "fresh")
+    elif how == "commit gone":
+        repo.git("checkout", "-q", "--orphan", "lost")
+        repo.git("commit", "-qm", "lost")
+    snap(repo, "t", "start")
+    if how == "commit gone":
+        gone = repo.git("rev-parse", "HEAD")
+        repo.git("checkout", "-q", "main")
+        (repo.path / ".git" / "objects" / gone[:2] / gone[2:]).unlink()
+    elif how == "another branch":
+        repo.git("checkout", "-qb", "topic")
+    repo.write("new", "new\n")
+    if how != "in no commit":
+        repo.git("add", "-A")
+        repo.git("commit", "-qm", "new")
+    told = {"unborn": "committed here since", "another branch": "committed on topic", "commit gone": "committed on main"}
+    done = repo.baton("restore", "-n", "t")
+    assert f"would keep new ({told.get(how, 'not in that checkpoint')})" in done.out.splitlines(), done.out + done.err
+
+
 def test_commits_since_are_said_to_stay(repo: Sandbox) -> None:
     snap(repo, "t", "start")
     repo.commit("the subject", a_txt="2\n", new="new\n")
@@ -249,7 +272,7 @@ def test_commits_since_are_said_to_stay(repo: Sandbox) -> None:
         f" or without this restore: git revert {one}",
         "write a.txt",
     ]
-    assert "keep new (committed since)" in done.out.splitlines()
+    assert "keep new (committed here since)" in done.out.splitlines()
     repo.ok("undo")
     repo.git("revert", "--no-edit", one)
     assert (repo.path / "a.txt").read_text() == "one\n"

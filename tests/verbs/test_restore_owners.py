@@ -58,7 +58,7 @@ def test_b5_whoever_committed_it_afterwards(repo: Sandbox, how: str) -> None:
         repo.git("-c", "user.name=Somebody", "-c", "user.email=else@x", "commit", "-qam", "took it")
     expected = {"a.txt": "write "}
     if how == "rebase":
-        expected["theirs"] = "keep committed since"
+        expected["theirs"] = "keep committed here since"
     assert planned(repo, "T~1") == expected
     edited(repo, "T", "s2")
     assert planned(repo, "T~2") == expected
@@ -115,7 +115,7 @@ def test_b5_an_edit_upon_our_own_is_ours_also_when_others_captured_it(repo: Sand
     snap(repo, "U", "it merely captured a")
     repo.write("a.txt", "2\n")
     repo.write("fresh", "3\n")
-    assert planned(repo, "T~1") == {"a.txt": "write ", "b": "keep unknown", "fresh": "keep unknown"}
+    assert planned(repo, "T~1") == {"a.txt": "write ", "b": "keep not in that checkpoint", "fresh": "keep not in that checkpoint"}
 
 
 @pytest.mark.full
@@ -183,7 +183,7 @@ def test_b5_a_turn_in_which_the_agent_committed_is_taken_back(repo: Sandbox) -> 
     repo.commit("and once more", a_txt="2\n", new="2\n")
     snap(repo, "T", "turn ended")
     head = repo.head()
-    assert planned(repo, "T~1") == {"a.txt": "write ", "new": "keep committed since"}
+    assert planned(repo, "T~1") == {"a.txt": "write ", "new": "keep committed here since"}
     repo.ok("restore", "T~1")
     assert (repo.path / "a.txt").read_text() == "one\n" and repo.head() == head
     assert repo.git("diff", "--cached", "--name-only") == ""

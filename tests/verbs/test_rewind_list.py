@@ -286,7 +286,7 @@ def test_a_long_plan_shows_first_what_matters_and_says_how_to_see_all(repo: Sand
     assert re.search(r"and 52 more; 'git baton restore --dry-run -v [0-9a-f]{10}' lists them\n", shown)
     assert "files: 1 refuse, 60 write, 1 keep\n" in shown
     code, rest = screen.end()
-    assert code == 1 and "wrote 60 files, kept 1 unknown file, refused 1 path ('git baton undo -n -v' lists them)" in rest
+    assert code == 1 and "wrote 60 files, kept 1 other file, refused 1 path ('git baton undo -n -v' lists them)" in rest
 
 
 @pytest.mark.full

@@ -703,7 +703,7 @@ def test_enter_on_a_turn_takes_it_back_and_tab_goes_back_to_it(agent: Client, re
         for key in ("tab", "left", "right"):
             await pilot.press(key)
             assert (picker.shown is not None and picker.shown.plan.op) == ("revert" if key == "left" else "restore")
-        assert planned(picker) == [". keep     notes.md (unknown)"]
+        assert planned(picker) == [". keep     notes.md (not in that checkpoint)"]
         await pilot.press("shift+tab", "enter")
         await until(pilot, lambda: len(picker.deeds.restored) == 1 and not picker.busy)
         assert picker.told.startswith("done: revert of ") and picker.told.endswith("; u takes it back")

@@ -31,13 +31,13 @@ def many(repo: Sandbox) -> Sandbox:
 @pytest.mark.deep
 def test_a_restore_of_many_files_says_how_many(many: Sandbox) -> None:
     plan = many.ok("restore", "-n").out.splitlines()
-    listed = re.fullmatch(r"would write 59 files, create 1 file, keep 1 unknown file \('(git baton .*)' lists them\)", plan[-1])
-    assert listed and plan[:-1] == ["would create f00", "would keep own (unknown)"]
+    listed = re.fullmatch(r"would write 59 files, create 1 file, keep 1 other file \('(git baton .*)' lists them\)", plan[-1])
+    assert listed and plan[:-1] == ["would create f00", "would keep own (not in that checkpoint)"]
     whole = many.ok(*listed.group(1).split()[2:]).out.splitlines()
     assert len(whole) == 61 and "would write f59" in whole
     done = many.ok("restore").out.splitlines()
-    assert done[:2] == ["create f00", "keep own (unknown)"] and done[3].startswith("done: ")
-    assert done[2] == "wrote 59 files, created 1 file, kept 1 unknown file ('git baton undo -n -v' lists them)"
+    assert done[:2] == ["create f00", "keep own (not in that checkpoint)"] and done[3].startswith("done: ")
+    assert done[2] == "wrote 59 files, created 1 file, kept 1 other file ('git baton undo -n -v' lists them)"
     assert len(many.ok("undo", "-n", "-v").out.splitlines()) == 60
     assert "wrote 59 files, removed 1 file ('git baton redo -n -v' lists them)" in many.ok("undo").out
     assert len(many.ok("redo", "-v").out.splitlines()) == 61
@@ -68,7 +68,7 @@ def test_of_many_conflicts_fifty_are_listed_and_a_command_for_the_rest(many: San
     rows = many.baton("restore", "t").out.splitlines()
     assert len([row for row in rows if row.startswith("conflict ")]) == MOST
     more = re.fullmatch(r"and (\d+) more \('(git baton restore .*)' lists them\)", rows[MOST])
-    assert more and re.match(r"kept 1 unknown file, left \d+ conflicts \(", rows[MOST + 1])
+    assert more and re.match(r"kept 1 other file, left \d+ conflicts \(", rows[MOST + 1])
     listed = many.baton(*more.group(2).split()[2:]).out.splitlines()
     assert len([row for row in listed if row.startswith("would ")]) == MOST + int(more.group(1))
 

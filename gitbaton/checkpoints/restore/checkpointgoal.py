@@ -142,9 +142,13 @@ class CheckpointGoal(Goal):
             return {}
         before, after = self._heads
         apart = {d.path: d for d in self._apart(after, before)}
+        return {d.path: f"as committed {self._here}" for d in moved if d == apart.get(d.path)}
+
+    @property
+    def _here(self) -> str:
+        """The branch or commit that HEAD is at, in words."""
         head = self.scene.head
-        where = f"on {plain(head.branch)}" if head.branch is not None else f"at {self.baton.abbreviate(head.oid)}"
-        return {d.path: f"as committed {where}" for d in moved if d == apart.get(d.path)}
+        return f"on {plain(head.branch)}" if head.branch is not None else f"at {self.baton.abbreviate(head.oid)}"
 
     @cached_property
     def elsewhere(self) -> str:
@@ -164,11 +168,15 @@ class CheckpointGoal(Goal):
         return is_ancestor(self.scene.repo, one, other) or is_ancestor(self.scene.repo, other, one)
 
     def unknown(self, paths: Collection[str]) -> Mapping[str, str]:
-        """Return the paths that were committed since, or are on another branch."""
-        if self._heads is None or self.target.checkpoint.head == self.scene.head.oid:
+        """Return the paths that HEAD has: they were committed since, or are on another branch."""
+        head = self.scene.head.oid
+        after = tree_of(self.store, head) if head and head != self.target.checkpoint.head else None
+        if after is None:
             return {}
-        there = changes(self.store, [self._heads], dict.fromkeys(paths, "")).get(self._heads, {})
-        return {path: COMMITTED for path, content in there.items() if content}
+        step = self._heads or (nothing(self.store), after)
+        there = changes(self.store, [step], dict.fromkeys(paths, "")).get(step, {})
+        reason = f"committed {self._here}" if self.elsewhere or self._heads is None else COMMITTED
+        return {path: reason for path, content in there.items() if content}
 
     def notes(self, changing: Sequence[Difference]) -> list[str]:
         """Return the notes that it is of another branch, which commits stay, and how many own edits no checkpoint holds."""

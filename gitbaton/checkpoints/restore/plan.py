@@ -12,7 +12,7 @@ from gitbaton.base.values import replace
 from gitbaton.checkpoints.render import path_in_quotes
 from gitbaton.checkpoints.restore.bytes import Bytes
 from gitbaton.checkpoints.restore.goal import Goal
-from gitbaton.checkpoints.restore.values import CHANGING, UNKNOWN, UNMERGED, PathAction, RestorePlan
+from gitbaton.checkpoints.restore.values import CHANGING, IGNORED_THEN, UNKNOWN, UNMERGED, PathAction, RestorePlan
 from gitbaton.git.gone import missing, promised
 from gitbaton.git.loose import index_anew
 from gitbaton.git.objects import object_id
@@ -104,7 +104,7 @@ class Decider:
         ignored = ignored_by(self.goal.scene.repo, self.goal.scene.folder, self.goal.rules, unknown)
         for path in unknown:
             if path in ignored:
-                self.steps[path] = PathAction(path=path, action="keep", reason="ignored at the checkpoint")
+                self.steps[path] = PathAction(path=path, action="keep", reason=IGNORED_THEN)
             else:
                 self.steps[path] = PathAction(path=path, action="remove")
 

@@ -24,8 +24,9 @@ CHANGING: tuple[Action, ...] = ("write", "create", "remove")
 TEXT = "changed since at the same lines"  # why a path is left whose text does not merge
 UNDECIDED = "either may have changed it"  # how the reason ends why a path is left that nobody can attribute
 MARKED = "with conflict markers"  # why a path that was written still asks for work
-UNKNOWN = "unknown"  # why a path is kept that the checkpoint does not have
-COMMITTED = "committed since"  # as UNKNOWN, of a path that HEAD has
+UNKNOWN = "not in that checkpoint"  # why a path is kept
+COMMITTED = "committed here since"  # as UNKNOWN, of a path that HEAD has
+IGNORED_THEN = "ignored at the checkpoint"  # why a path is kept that it may not know
 NOBODY = "changed since, nobody knows by whom"  # why a path is left that no checkpoint shows to be anybody's
 UNMERGED = "unmerged, and not at the checkpoint"  # why a path is left that waits in the middle of a merge
 

@@ -16,7 +16,7 @@ from gitbaton.checkpoints.baton import Baton
 from gitbaton.checkpoints.names import parted, unknown
 from gitbaton.checkpoints.render import in_shell, path_in_quotes, quoted, some
 from gitbaton.checkpoints.restore.recover import intent_path
-from gitbaton.checkpoints.restore.values import COMMITTED, TEXT, UNDECIDED, UNKNOWN, UNMERGED, Order, RestorePlan
+from gitbaton.checkpoints.restore.values import IGNORED_THEN, TEXT, UNDECIDED, UNMERGED, Order, RestorePlan
 from gitbaton.checkpoints.store import safety_ref, tip_ref
 from gitbaton.cli.columns import fitted
 from gitbaton.cli.common import (
@@ -50,7 +50,7 @@ _SUMS = {  # of many paths: what was done, or would be, and to what
     "write": ("wrote {}", "write {}", "file"),
     "create": ("created {}", "create {}", "file"),
     "remove": ("removed {}", "remove {}", "file"),
-    "keep": ("kept {}", "keep {}", "unknown file"),
+    "keep": ("kept {}", "keep {}", "other file"),
     "conflict": ("left {}", "leave {}", "conflict"),
     "refuse": ("refused {}", "refuse {}", "path"),
 }
@@ -294,7 +294,7 @@ def show_plan(
     elif not plan.wanted:
         left = "would be changed" if dry_run else "is changed"
         terminal.say(fitted(f"nothing {'has to change' if plan.complete else left}: {plan.name}"))
-    later = sum(step.action == "keep" and step.reason in (UNKNOWN, COMMITTED) for step in plan.steps)
+    later = sum(step.action == "keep" and step.reason != IGNORED_THEN for step in plan.steps)
     if plan.op == "restore" and later:
         stay = "1 file not in that checkpoint stays" if later == 1 else f"{later:,} files not in that checkpoint stay"
         terminal.tell(f"hint: {stay}; --exact removes what it does not hold, and undo brings it back")
