@@ -435,7 +435,7 @@ def test_undos_and_redos_that_follow_each_other_are_one_line(repo: Sandbox) -> N
     repo.ok("restore", "t~1")
     repo.ok("undo")
     rows = [row.split(maxsplit=2)[2] for row in repo.ok("log").out.splitlines()[:2]]
-    assert rows[0].startswith("undo of restore of ") and rows[1].startswith("restored ")
+    assert rows[0].startswith("undo of restore of ") and rows[1].startswith("(undone) restored ")
     repo.ok("redo")
     repo.ok("undo")
     folded = [row.split(maxsplit=2)[2] for row in repo.ok("log").out.splitlines()]
@@ -555,3 +555,41 @@ def test_a_graph_shows_tracks_as_lanes_and_the_commits_between_them(repo: Sandbo
     assert rows[0] == "parser" and rows[7].startswith("| " * 7 + "t") and rows[7].count(", ") == 6
     for other in ("--json", "--porcelain", "--stat"):
         assert repo.baton("log", "--graph", other).code == 129
+
+
+@pytest.mark.deep
+def test_a_commit_stands_in_its_order_whatever_gits_seconds_are(repo: Sandbox) -> None:
+    """Checkpoints and commits of one second, of two tracks; then a commit that says it is of tomorrow."""
+    second = (datetime.now(UTC) - timedelta(hours=1)).replace(microsecond=0)
+    order: list[str] = []
+
+    def commit(name: str, when: datetime = second) -> None:
+        date = {"GIT_COMMITTER_DATE": f"{int(when.timestamp())} +0000"}
+        assert repo.run("git", "commit", "-q", "--allow-empty", "-m", name, env=date).code == 0
+        order.append(f"commit: {name}")
+
+    def snapshot(ms: int, track: str, step: str) -> None:
+        with Baton(repo.path, clock=lambda: second + timedelta(milliseconds=ms)) as baton:
+            baton.snapshot(step, track=track)
+        order.append(step)
+
+    snapshot(-5000, "t", "begun")
+    snapshot(200, "t", "before the commit")
+    snapshot(250, "u", "of another track")
+    commit("one")
+    commit("two")
+    snapshot(500, "t", "after both")
+    commit("three")
+    snapshot(600, "u", "after the third")
+    commit("four", second + timedelta(days=1))
+    snapshot(700, "t", "after the fourth")
+    repo.git("checkout", "-q", "HEAD~2")
+    snapshot(800, "u", "on the second again")
+    repo.git("checkout", "-q", "HEAD~1")
+    snapshot(2000, "t", "on the first, later")
+    rows = [row.split("  ")[-1].strip() for row in repo.ok("log", "--graph").out.splitlines()[2:]]
+    assert rows[:-1] == list(reversed(order))
+    repo.ok("page")
+    text = (repo.path / ".git/baton/page.html").read_text()
+    shown = re.findall(r"<span>(.*?)</span>", text[text.index("<main") :])
+    assert shown[:-1] == list(reversed(order))

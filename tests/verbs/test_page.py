@@ -88,6 +88,29 @@ def test_files_of_an_unborn_branch_are_in_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.deep
+def test_a_restore_that_was_undone_says_so(repo: Sandbox, tmp_path: Path) -> None:
+    def restores() -> list[tuple[str, ...]]:
+        repo.ok("page", "-o", str(tmp_path / "page.html"))
+        found = re.findall(
+            r'<li class="(r[ g]*)l0".*?</time>(?:<em class="f">(\w+)</em>)?<span>(\w+)', (tmp_path / "page.html").read_text()
+        )
+        return [(kind.strip(), *rest) for kind, *rest in found]
+
+    for n in ("1", "2"):
+        repo.write("a.txt", n)
+        repo.ok("snapshot", "--track", "t", f"step {n}")
+    repo.ok("restore", "t~1")
+    assert restores() == [("r", "", "restored")]
+    assert "undone" not in repo.ok("log").out
+    repo.ok("undo")
+    assert restores() == [("r", "", "undo"), ("r", "undone", "restored")]
+    assert "(undone) restored" in repo.ok("log").out and "(undone) restored" in repo.ok("log", "--graph").out
+    repo.ok("redo")
+    assert restores() == [("r g", "", "redo"), ("r", "", "undo"), ("r", "", "restored")]
+    assert "undone" not in repo.ok("log").out
+
+
+@pytest.mark.deep
 def test_secrets_stay_out_of_words_and_diffs(repo: Sandbox, tmp_path: Path) -> None:
     repo.commit("first", **{"a.py": "one\n"})
     repo.git("config", "baton.redact", "off")
@@ -221,6 +244,19 @@ def test_text_can_be_read_in_light_and_dark(repo: Sandbox, tmp_path: Path, schem
         tab.open(file)
         tab.run("document.querySelectorAll('details').forEach(at => at.open = true)")
         assert tab.run(CONTRAST) == ""
+
+
+@pytest.mark.full
+@needs_browser
+@pytest.mark.parametrize("columns", [320, 1200])
+def test_an_id_is_one_line(repo: Sandbox, tmp_path: Path, columns: int) -> None:
+    file = story(repo, tmp_path)
+    with Browser(tmp_path / "profile") as tab:
+        tab.ask("Emulation.setDeviceMetricsOverride", width=columns, height=800, deviceScaleFactor=1, mobile=False)
+        tab.open(file)
+        tab.run("document.querySelectorAll('li.c > details').forEach(at => at.open = true)")
+        assert tab.run("Math.max(...[...document.querySelectorAll('dd.o')].map(at => at.offsetHeight))") < 30
+        assert tab.run("document.documentElement.scrollWidth") <= columns
 
 
 @pytest.mark.full

@@ -115,7 +115,11 @@ def test_b5_an_edit_upon_our_own_is_ours_also_when_others_captured_it(repo: Sand
     snap(repo, "U", "it merely captured a")
     repo.write("a.txt", "2\n")
     repo.write("fresh", "3\n")
-    assert planned(repo, "T~1") == {"a.txt": "write ", "b": "keep not in that checkpoint", "fresh": "keep not in that checkpoint"}
+    assert planned(repo, "T~1") == {
+        "a.txt": "write ",
+        "b": "keep not in that checkpoint",
+        "fresh": "keep not in that checkpoint",
+    }
 
 
 @pytest.mark.full

@@ -134,3 +134,19 @@ def test_commits_are_named_and_since_says_from_when(repo: Sandbox) -> None:
     repo.git("switch", "-q", "-c", "else")
     repo.commit("not of it", else_txt="x\n")
     assert "not of it" not in repo.ok("summary", "t").out
+
+
+@pytest.mark.deep
+def test_a_turn_that_was_taken_back_again_is_not_told(repo: Sandbox, tmp_path: Path) -> None:
+    repo.ok("snapshot", "--track", "t", "begin")
+    talk = Talk(repo, tmp_path / "talk.jsonl")
+    for name in ("one", "two"):
+        talk.ask(f"make {name}")
+        talk.edit(f"{name}.py", f"{name}\n")
+        talk.stop()
+    told = []
+    for verb in ("revert", "undo", "redo"):
+        repo.ok(verb)
+        told.append("make two" in repo.ok("summary", "t").out)
+        assert "make one" in repo.ok("summary", "t").out
+    assert told == [False, True, False]

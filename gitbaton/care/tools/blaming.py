@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from itertools import groupby
 
 from gitbaton.base.errors import BatonError, NotFoundError, RecordError, UsageError
 from gitbaton.base.model import STEPPING, TURN_ENDED, Oid, Stored
@@ -16,10 +17,12 @@ from gitbaton.checkpoints.baton import Baton
 from gitbaton.checkpoints.render import names_prompt, path_in_quotes
 from gitbaton.checkpoints.store import SAFETY
 from gitbaton.git.objects import commit_data, new_object, parse_commit
+from gitbaton.git.questions import is_ancestor
 from gitbaton.git.run import mends
 
 _LATEST = 253_402_300_799  # the last second of the year 9999
 _FEW = 20  # lines that are looked for one by one
+_SECOND = timedelta(microseconds=999_999)
 _PART = timedelta(milliseconds=1)  # of a time that a record may have lost
 _LARGE = 1 << 30  # bytes of a file: git blame reads it whole, too
 _NOBODY = b"gitbaton <> %d +0000"
@@ -57,7 +60,8 @@ def blame(baton: Baton, path: str, folder: str, ranges: Sequence[str] = ()) -> t
     NotFoundError for a path that no snapshot would hold, UsageError for a range that git does not take.
     """
     items = [s for s in baton.store.whole().items if s.checkpoint.files is not None]
-    brought = restores(baton)
+    before_steps = [s for states in safety_chains(baton) for s in states]
+    brought = [s for s in before_steps if s.checkpoint.restore and s.checkpoint.restore.op not in STEPPING]
     head = baton.head()[0].oid
     tree, warnings = tree_now(baton, items[0] if items else None, folder)
     git = baton.repo.git
@@ -101,6 +105,27 @@ def commits(baton: Baton, oids: Iterable[Oid | None]) -> list[BlamedCommit]:
     words = told.decode("utf-8", "replace").split("\0")
     rows = zip(words[::4], words[1::4], words[2::4], words[3::4], strict=False)
     return [BlamedCommit(oid=oid.strip(), author=author, created=_moment(at), summary=said) for oid, at, author, said in rows]
+
+
+def placed(baton: Baton, known: Mapping[Oid | None, datetime]) -> list[tuple[datetime, BlamedCommit]]:
+    """Return the commits of ``known`` that are here, newest first, each with the latest moment at which it can have been made.
+
+    ``known`` says when the first checkpoint was taken on each. Git's times are of whole seconds, and may be another machine's.
+    """
+    found = sorted(commits(baton, known), key=lambda one: one.created, reverse=True)
+    places: list[tuple[datetime, BlamedCommit]] = []
+    for second, group in groupby(found, key=lambda one: one.created):
+        made = {one.oid: one for one in group}
+        if len(made) > 1:
+            told = baton.repo.git.run("rev-list", "--topo-order", f"--max-age={int(second.timestamp())}", *made, "--").out
+            made = {oid: made[oid] for oid in dict.fromkeys([*told.decode("ascii").split(), *made]) if oid in made}
+        last: dict[Oid, datetime] = {}
+        for oid, one in made.items():  # children before their parents
+            least = min(second + _SECOND, known[oid])
+            above = [then for child, then in last.items() if then < least and is_ancestor(baton.repo, oid, child)]
+            last[oid] = min([least, *above])
+            places.append((last[oid], one))
+    return sorted(places, key=lambda place: place[0], reverse=True)
 
 
 def before(baton: Baton, line: BlamedLine) -> tuple[str, ...]:
@@ -153,13 +178,11 @@ def turn_around(baton: Baton, stored: Stored) -> Stored | None:
     return after if names_prompt(after.checkpoint.step, last) and not over else None
 
 
-def restores(baton: Baton) -> list[Stored]:
-    """Return the states before each restore or revert, of every work tree."""
-    found: list[Stored] = []
+def safety_chains(baton: Baton) -> Iterator[tuple[Stored, ...]]:
+    """Yield the states before each restore, revert, undo and redo, newest first, of each work tree."""
     for ref in baton.repo.objects.refs(SAFETY):
         with suppress(RecordError, NotFoundError):
-            found += baton.store.chain(ref, None).items
-    return [s for s in found if not s.foreign and s.checkpoint.restore and s.checkpoint.restore.op not in STEPPING]
+            yield tuple(s for s in baton.store.chain(ref, None).items if not s.foreign and s.checkpoint.restore)
 
 
 def _parents(

@@ -15,15 +15,17 @@ from gitbaton.base.secrets import Redactor
 from gitbaton.base.system.files import shipped
 from gitbaton.base.values import replace, value
 from gitbaton.care.scanning.objects import scanner
-from gitbaton.care.tools.blaming import commits, restores
+from gitbaton.care.tools.blaming import placed, safety_chains
 from gitbaton.checkpoints.baton import Baton
-from gitbaton.checkpoints.render import age, current_plans, plan_items, quoted, test_line, title, verdict
+from gitbaton.checkpoints.render import age, current_plans, done, plan_items, quoted, test_line, title, verdict
+from gitbaton.checkpoints.store.chain import replay
 from gitbaton.git.treediff import differences
 
 DIFFS = 200  # checkpoints whose changes are shown
 DIFF_BYTES = 20 << 10
 _PATHS = 20  # of a checkpoint that are named
 _ROWS = 100  # of one list: a browser lays out the lists that can be seen
+_DIGITS = 10  # of an id
 _LANES = 12  # colours; further tracks begin again
 _SIGNS = {"green": "+", "failed": "x", "stale": "~"}
 MARK = b'<meta name="generator" content="git baton">'
@@ -39,13 +41,6 @@ class HtmlPage:
     left_out: int
 
 
-def _brought(stored: Stored, target: Stored) -> str:
-    """Describe the checkpoint that a restore or a revert brought back."""
-    if stored.checkpoint.restore is not None and stored.checkpoint.restore.op == "revert":
-        return first_line(stored.checkpoint.step).removeprefix("before ").replace("revert of", "reverted", 1)
-    return f"restored {target.id[:10]}: {first_line(title(target)[0])}"
-
-
 def page(baton: Baton, items: Sequence[Stored], name: str) -> HtmlPage:
     """Return the page of checkpoints; ``name`` is the repository's. Their words are redacted. Raises ScanError, GitError."""
     redact = scanner(baton)
@@ -55,11 +50,7 @@ def page(baton: Baton, items: Sequence[Stored], name: str) -> HtmlPage:
     changes = _PageChanges(baton, shown, redact)
     known = {s.id: s for s in shown}
     rows = [(s.checkpoint.created, _checkpoint(s, lanes, changes)) for s in shown]
-    for stored in (_clean(s, redact) for s in restores(baton)):
-        target = known.get(stored.checkpoint.restore.target) if stored.checkpoint.restore else None
-        if target is not None:
-            row = _row("r", lanes[target.checkpoint.track], stored, _brought(stored, target))
-            rows.append((stored.checkpoint.created, row))
+    rows += [row for states in safety_chains(baton) for row in _restores(baton, states, known, lanes, redact)]
     rows += _commits(baton, shown, lanes, redact)
     rows.sort(key=lambda row: row[0], reverse=True)
     return HtmlPage(
@@ -107,7 +98,7 @@ class _PageChanges:
 
     def _diff(self, stored: Stored) -> str:
         previous = stored.checkpoint.previous
-        command = f"git baton diff {previous} {stored.id}" if previous else ""
+        command = f"git baton diff {previous[:_DIGITS]} {stored.id[:_DIGITS]}" if previous else ""
         shows = f": <code>{command}</code> shows it" if command else ""
         if stored.id not in self.newest:
             return f"<p>The diff is not here{shows}</p>" if command else ""
@@ -143,22 +134,39 @@ def _checkpoint(stored: Stored, lanes: Mapping[str, int], changes: _PageChanges)
         *(("prompt", one.text) for one in seen.asked),
         *(("tests", test_line(run, age(run.ended, c.created), run.edited)) for run in seen.tests),
         *(("plan", "\n".join(plan_items(plan))) for plan in current_plans(seen)),
-        *(("agent", c.agent.name if c.agent else ""), ("branch", c.branch or ""), ("head", c.head or "")),
+        *(("agent", c.agent.name if c.agent else ""), ("branch", c.branch or "")),
     ]
     words = "".join(f"<dt>{key}<dd>{_text(text)}" for key, text in pairs if text.strip())
-    inside = f"<dl><dt>id<dd>{stored.id}{words}</dl>{changes.html(stored)}"
+    ends = f'<dt>head<dd class="o">{c.head}' if c.head else ""
+    inside = f'<dl><dt>id<dd class="o">{stored.id}{words}{ends}</dl>{changes.html(stored)}'
     count = len(changes.named(stored))
     about = f'<span class="s {state}">{word}</span><small>{counted(count, "file") if count else ""}</small>'
     return _row("c m" if c.kind == "manual" else "c a", lanes[c.track], stored, first_line(step), about, inside)
 
 
-def _row(classes: str, lane: int, stored: Stored, title: str, about: str = "", inside: str = "") -> str:
+def _restores(
+    baton: Baton, states: Sequence[Stored], known: Mapping[Oid, Stored], lanes: Mapping[str, int], redact: Redactor
+) -> Iterator[tuple[datetime, str]]:
+    """Yield what was restored, undone and redone in a work tree, in the lanes of the checkpoints that were restored."""
+    steps, there = replay(baton.store, states), {s.id: s for s in states}
+    for stored in states:
+        begun = there[steps.begun.get(stored.id, stored.id)].checkpoint.restore
+        target = known.get(begun.target) if begun is not None else None
+        if target is not None and stored.checkpoint.restore is not None:
+            classes = "r g" if stored.checkpoint.restore.op == "redo" else "r"
+            mark = "undone" if stored.id in steps.undone else ""
+            row = _row(classes, lanes[target.checkpoint.track], stored, done(_clean(stored, redact).checkpoint), mark=mark)
+            yield stored.checkpoint.created, row
+
+
+def _row(classes: str, lane: int, stored: Stored, title: str, about: str = "", inside: str = "", mark: str = "") -> str:
     """A line of the list, which opens where there is something inside."""
     c = stored.checkpoint
     when = f'<time datetime="{timestamp(c.created)}">{c.created.astimezone():%H:%M}</time>'
-    oid = f"<code>{stored.id[:10]}</code>" if inside else ""
-    foreign = '<em class="f">foreign</em>' if stored.foreign_words else ""
-    head = f"<i></i>{when}{oid}{foreign}<span>{_text(title)}</span>{about}<small>{_text(c.track)}</small>"
+    oid = f"<code>{stored.id[:_DIGITS]}</code>" if inside else ""
+    mark = "foreign" if stored.foreign_words else mark
+    marked = f'<em class="f">{mark}</em>' if mark else ""
+    head = f"<i></i>{when}{oid}{marked}<span>{_text(title)}</span>{about}<small class=t>{_text(c.track)}</small>"
     body = f"<details><summary>{head}</summary><div>{inside}</div></details>" if inside else f"<p>{head}</p>"
     return f'<li class="{classes} l{lane % _LANES}" data-t="{lane}">{body}</li>'
 
@@ -168,11 +176,11 @@ def _commits(
 ) -> Iterator[tuple[datetime, str]]:
     """The commits that checkpoints stand on, each beside the lane of the first track that knew it."""
     first = {s.checkpoint.head: lanes[s.checkpoint.track] for s in shown}
-    for commit in commits(baton, first):
+    for place, commit in placed(baton, {s.checkpoint.head: s.checkpoint.created for s in shown}):
         at, lane = commit.created, first[commit.oid]
-        head = f'<i></i><time datetime="{timestamp(at)}">{at.astimezone():%H:%M}</time><code>{commit.oid[:10]}</code>'
+        head = f'<i></i><time datetime="{timestamp(at)}">{at.astimezone():%H:%M}</time><code>{commit.oid[:_DIGITS]}</code>'
         said = f"<span>commit: {_text(redact.text(commit.summary))}</span>"
-        yield at, f'<li class="k l{lane % _LANES}" data-t="{lane}"><p>{head}{said}</p></li>'
+        yield place, f'<li class="k l{lane % _LANES}" data-t="{lane}"><p>{head}{said}</p></li>'
 
 
 def _by_day(rows: Sequence[tuple[datetime, str]]) -> Iterator[str]:

@@ -10,7 +10,7 @@ from datetime import datetime
 
 from gitbaton.base.codec import counted, digest, first_line, in_quotes
 from gitbaton.base.errors import BatonError, NotFoundError
-from gitbaton.base.model import Oid, Stored
+from gitbaton.base.model import Oid, Stored, is_turn
 from gitbaton.base.values import value
 from gitbaton.care.scanning.objects import scanner
 from gitbaton.checkpoints.baton import Baton
@@ -80,8 +80,10 @@ def taken_back(baton: Baton, items: Sequence[Stored]) -> frozenset[Oid]:
     for ref in baton.repo.objects.refs(SAFETY):
         with suppress(BatonError):
             chain = {s.id: s for s in baton.store.chain(ref, None).items}
-            for stored in replay(baton.store, list(chain.values())).undo:
-                if stored.checkpoint.restore is not None and stored.checkpoint.restore.op == "revert":
+            steps = replay(baton.store, list(chain.values()))
+            for stored in steps.undo:
+                first = chain[steps.begun.get(stored.id, stored.id)].checkpoint.restore
+                if first is not None and first.op == "revert":
                     reverted.append(stored)
                     continue
                 target: Stored | None = stored
@@ -109,9 +111,8 @@ def _reverted(baton: Baton, items: Sequence[Stored], before: Mapping[Oid, Stored
         with suppress(BatonError):
             after = in_beside(baton.store, step, AFTER)
             touched = differences(baton.repo, [(step.tree, after)])[step.tree, after].keys()
-            older = [
-                s for s in items if s.id in before and s.checkpoint.turn and s.checkpoint.created < step.checkpoint.created
-            ]
+            earlier = [s for s in items if s.id in before and s.checkpoint.created < step.checkpoint.created]
+            older = [s for s in earlier if s.checkpoint.turn or is_turn(s.checkpoint.kind, s.checkpoint.step)]
             pairs = {s.id: (before[s.id].tree, s.tree) for s in older}
             changed = differences(baton.repo, pairs.values())
             mine = {oid: pair for oid, pair in pairs.items() if changed[pair] and changed[pair].keys() <= touched}

@@ -449,10 +449,13 @@ def landed(move: Callable[[], None], tip: Callable[[], Oid | None], commit: Oid)
 
 @value
 class Steps:
-    """The steps that can be undone and redone in a work tree, the next one last."""
+    """The steps that can be undone and redone in a work tree, the next one last. ``undone``: the ids of the restores and
+    reverts that were undone whole, and not redone; ``begun``: of an undo or redo the id of the one that it steps over."""
 
     undo: tuple[Stored, ...]
     redo: tuple[Stored, ...]
+    undone: frozenset[Oid] = frozenset()
+    begun: Mapping[Oid, Oid] = MappingProxyType({})
 
 
 AFTER = b"after"  # in that tree: the work tree's tree afterwards
@@ -477,6 +480,7 @@ def replay(store: Chains, entries: Sequence[Stored]) -> Steps:
     """Replay the checkpoints of such a chain, newest first. What was done in another repository is no step of ours."""
     undo: list[Stored] = []
     redo: list[Stored] = []
+    begun: dict[Oid, Oid] = {}
     for entry in reversed(entries):
         done = entry.checkpoint.restore
         if done is None or entry.foreign:
@@ -486,11 +490,15 @@ def replay(store: Chains, entries: Sequence[Stored]) -> Steps:
             redo.clear()
             continue
         source, other = (undo, redo) if done.op == "undo" else (redo, undo)
+        at = next((n for n, one in enumerate(source) if done.target in (one.id, *earlier_ids(one.raw))), len(source))
+        if at < len(source):
+            begun[entry.id] = begun.get(source[at].id, source[at].id)
         if not paths_beside(store, entry, LEFT):  # what was left alone can be asked for again
-            at = next((n for n, one in enumerate(source) if done.target in (one.id, *earlier_ids(one.raw))), len(source))
             del source[at:]  # and what lies above it, which cannot be carried out any more
         other.append(entry)
-    return Steps(undo=tuple(undo), redo=tuple(redo))
+    there = {begun.get(one.id, one.id) for one in undo}
+    undone = frozenset(begun.values()) - there
+    return Steps(undo=tuple(undo), redo=tuple(redo), undone=undone, begun=begun)
 
 
 def beside(store: Chains, stored: Stored) -> Oid | None:

@@ -4,16 +4,17 @@ import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from itertools import chain, repeat
+from itertools import chain, repeat, takewhile
 from typing import TYPE_CHECKING, Annotated, Optional
 
 from gitbaton.base import terminal
 from gitbaton.base.codec import counted, in_quotes, plain, timestamp
 from gitbaton.base.errors import NotFoundError, RecordError, UsageError
-from gitbaton.base.model import INSIDE, KINDS, TURN_ENDED, Oid, Stored, is_turn
+from gitbaton.base.model import INSIDE, KINDS, STEPPING, TURN_ENDED, Oid, Stored, is_turn
 from gitbaton.checkpoints.baton import Baton
-from gitbaton.checkpoints.render import first_few, line, origin, porcelain, some, stored_document, title, verdict
+from gitbaton.checkpoints.render import done, first_few, line, origin, porcelain, some, stored_document, title, verdict
 from gitbaton.checkpoints.store import History, safety_ref
+from gitbaton.checkpoints.store.chain import replay
 from gitbaton.checkpoints.store.meta import Meta
 from gitbaton.cli.commands.retaining import marked
 from gitbaton.cli.common import (
@@ -36,11 +37,13 @@ from gitbaton.cli.look import TAKE_BACK, Cell, Column, Look, turn_document, turn
 from gitbaton.cli.options import AFTER, Argument, Invocation, Option
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from gitbaton.care.tools.blaming import BlamedCommit
     from gitbaton.checkpoints.store.selection import Selection
     from gitbaton.checkpoints.store.turns import UnderWay
 
-_NAMED = re.compile(r"(?<= of )[0-9a-f]{7,64}(?=:)")  # an id in the step of a safety checkpoint
+_NAMED = re.compile(r"(?<= of |red |ted )[0-9a-f]{7,64}(?=:)")  # an id in the step of a safety checkpoint
 _LANES = 8  # tracks that have a lane of their own in a graph; all others share the last one
 COLUMNS = ("id", "track", "created", "kind", "validation", "label", "branch", "head", "step")
 
@@ -146,11 +149,14 @@ def command(
             more = [turn_header(going)] if going else []
             terminal.write(porcelain(COLUMNS, map(_fields, history.items), nul=nul, foreign=history.items, more=more))
         else:
+            undone = frozenset[Oid]()
             if rows and not chosen and until is None:
                 below = name is not None or limit is not None
-                rows = _with_restores(baton, rows, everything=everything, below=below, fold=not no_fold)
+                rows, undone = _with_restores(baton, rows, everything=everything, below=below, fold=not no_fold)
             with paged(ctx, baton) as look:
-                lines = _lines(baton, look, rows, history, pins, going, everything=everything and not graph, graph=graph)
+                lines = _lines(
+                    baton, look, rows, history, pins, going, undone, everything=everything and not graph, graph=graph
+                )
                 changes: Iterator[bytes] = repeat(b"")
                 if forms and not graph:
                     forms += [] if text is None else [f"-S{text}"]
@@ -270,24 +276,27 @@ def _joined(rows: Sequence[list[Stored]], ids: set[Oid]) -> list[list[Stored]]:
     return found
 
 
-def _with_restores(baton: Baton, rows: list[list[Stored]], *, everything: bool, below: bool, fold: bool) -> list[list[Stored]]:
+def _with_restores(
+    baton: Baton, rows: list[list[Stored]], *, everything: bool, below: bool, fold: bool
+) -> tuple[list[list[Stored]], frozenset[Oid]]:
     """Add the restores of this work tree since the oldest row, of its track; only ``below`` the newest. With ``fold`` undos and
-    redos that follow each other are one row, the newest of them first."""
+    redos that follow each other are one row, the newest of them first. Also return those that were undone."""
     layout, newest, oldest = baton.repo.layout, rows[0][0].checkpoint, rows[-1][-1].checkpoint
     found = list(rows)
     try:
         tip = baton.store.tip_at(safety_ref(layout.git_dir, layout.common_dir))
     except RecordError as error:
         terminal.warn(f"restores are not shown: {error.message}")
-        return found
-    for stored in baton.store.newest(tip) if tip is not None else ():
+        return found, frozenset()
+    since = takewhile(lambda s: s.checkpoint.created > oldest.created, baton.store.newest(tip) if tip is not None else ())
+    steps = tuple(since)
+    for stored in steps:
         c = stored.checkpoint
-        if c.created <= oldest.created:
-            break
         if not stored.foreign and (everything or c.track == newest.track) and not (below and c.created > newest.created):
             found.append([stored])
-    steps = {row[0].id for row in found[len(rows) :] if fold and (done := row[0].checkpoint.restore) and done.op != "restore"}
-    return _joined(sorted(found, key=lambda row: row[0].checkpoint.created, reverse=True), steps)
+    again = {row[0].id for row in found[len(rows) :] if fold and (step := row[0].checkpoint.restore) and step.op in STEPPING}
+    found.sort(key=lambda row: row[0].checkpoint.created, reverse=True)
+    return _joined(found, again), replay(baton.store, steps).undone
 
 
 def _lines(
@@ -297,12 +306,14 @@ def _lines(
     history: History,
     pins: Meta,
     going: "UnderWay | None",
+    undone: frozenset[Oid],
     *,
     everything: bool,
     graph: bool = False,
 ) -> Iterator[str]:
     """Yield a line for each row: a checkpoint, a restore, or how many turns went by without an edit; before them one for the
-    open turn, ``going``; with ``graph`` also the names of the lanes, and the commits that the checkpoints stand on."""
+    open turn, ``going``; ``undone``: the restores that are not in force; with ``graph`` also the names of the lanes, and the
+    commits that the checkpoints stand on."""
     listed = {s.id for s in history.items}
     alone = [row[0] for row in rows if len(row) == 1 or row[0].checkpoint.restore]
     ids = look.ids(s.checkpoint.restore.target if s.checkpoint.restore and s.id not in listed else s.id for s in alone)
@@ -331,14 +342,13 @@ def _lines(
             cells.append(("", "", "", "", "", "", ((said, "home"),)))
             continue
         if c.restore is not None and s.id not in listed:
-            said, digits = line(c.step).removeprefix("before "), sum(len(text) for text, _ in ids[c.restore.target])
+            said, digits = done(c), sum(len(text) for text, _ in ids[c.restore.target])
             named = _NAMED.search(said)
             said = said[: named.start() + digits] + said[named.end() :] if named else said
-            done = {"restore": ("restore of", "restored"), "revert": ("revert of", "reverted")}.get(c.restore.op)
-            said = said.replace(*done, 1) if done is not None else said
             if c.restore.op == "restore" and c.restore.target in pins.forgotten:  # elsewhere: its words are still here
                 said = "restored a forgotten checkpoint"
             said = f"undo and redo, {len(row)} times; last: {said}" if len(row) > 1 else said
+            said = f"(undone) {said}" if s.id in undone else said
             cells.append(("", look.kind(s), look.age(c.created), track, "", "", ((said, "restored"),)))
             continue
         step, ran = title(s)
@@ -360,13 +370,18 @@ def _drawn(
 ) -> "tuple[list[list[Stored] | BlamedCommit], list[Cell], list[str]]":
     """Return rows and the commits that they stand on, newest first; the lanes beside each, and a line for the name of each
     lane."""
-    from gitbaton.care.tools.blaming import commits
+    from gitbaton.care.tools.blaming import placed
 
     heads: dict[Oid | None, set[str]] = {}
-    for stored in (s for row in rows for s in row):
-        heads.setdefault(stored.checkpoint.head, set()).add(stored.checkpoint.track)
-    found: list[list[Stored] | BlamedCommit] = [*rows, *commits(baton, heads)]
-    found.sort(key=lambda row: row[0].checkpoint.created if isinstance(row, list) else row.created, reverse=True)
+    known: dict[Oid | None, datetime] = {}
+    times: list[tuple[datetime, list[Stored] | BlamedCommit]] = []
+    for first, *more in sorted(rows, key=lambda row: row[0].checkpoint.created, reverse=True):
+        times.append((first.checkpoint.created, [first, *more]))
+        for stored in (first, *more):
+            heads.setdefault(stored.checkpoint.head, set()).add(stored.checkpoint.track)
+            known[stored.checkpoint.head] = first.checkpoint.created
+    # The commit that a checkpoint stands on is below it, also where both are of one moment.
+    found = [row for _, row in sorted([*times, *placed(baton, known)], key=lambda pair: pair[0], reverse=True)]
     met: dict[str, list[int]] = {}
     for at, row in enumerate(found):
         for track in [row[0].checkpoint.track] if isinstance(row, list) else sorted(heads[row.oid] & {*met}):
