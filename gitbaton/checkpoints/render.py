@@ -601,14 +601,18 @@ def since_run(run: TestRun, later: Changed) -> Changed:
 def test_line(run: TestRun, at: str, changed: Changed, more: int = 0, named: int = _FILES) -> str:
     """``pytest -q: failed (1 failed, 2 passed), 5 minutes ago``; what changed since makes it stale. Nothing that was observed
     is called green."""
-    parts = f"{bare(first_line(run.command), blanks=True)}: {test_result(run)}, {at}"
+    return f"{bare(first_line(run.command), blanks=True)}: {test_result(run)}, {at}{test_changes(changed, more, named)}"
+
+
+def test_changes(changed: Changed, more: int = 0, named: int = _FILES) -> str:
+    """Return what changed since a test ran, as the end of a sentence; empty where nothing did."""
     if changed is None:
-        return f"{parts}; what changed since cannot be compared"
+        return "; what changed since cannot be compared"
     if not changed:
-        return parts
+        return ""
     paths = ", ".join(path_in_line(path) for path in changed[:named])
     rest = len(changed) - named + more
-    return f"{parts}; stale: {paths}{f' and {rest} more' if rest > 0 else ''} changed since"
+    return f"; stale: {paths}{f' and {rest} more' if rest > 0 else ''} changed since"
 
 
 def test_result(run: TestRun) -> str:
@@ -640,13 +644,18 @@ def current_plans(observed: Observed) -> tuple[ClientPlan, ...]:
 
 
 def observed_pairs(
-    observed: Observed | None, later: Sequence[Changed], told: Told | None = None, when: Callable[[datetime], str] = timestamp
+    observed: Observed | None,
+    later: Sequence[Changed],
+    told: Told | None = None,
+    when: Callable[[datetime], str] = timestamp,
+    before: Callable[[datetime], str] | None = None,
 ) -> list[tuple[str, str]]:
     """Return keys and values for ``resume`` and its like; times are moments, which scripts can read, or what ``when`` makes of
-    them. ``later``: for each test run the paths that changed since the checkpoint that told of it first. ``told``: what was
-    said, where that is stored here."""
+    them, and ``before`` of those before a text. ``later``: for each test run the paths that changed since the checkpoint that
+    told of it first. ``told``: what was said, where that is stored here."""
     if observed is None:
         return []
+    before = before or when
     asked = [*(told.asked if told else observed.asked)]
     if (
         told is not None
@@ -655,8 +664,8 @@ def observed_pairs(
     ):
         asked.append(told.latest)
     found = [
-        *(("asked", _prompt_line(one, when)) for one in asked),
-        *(("approved", _prompt_line(one, when)) for one in (told.approved if told else None,) if one),
+        *(("asked", _prompt_line(one, before)) for one in asked),
+        *(("approved", _prompt_line(one, before)) for one in (told.approved if told else None,) if one),
         *(("plan", "\n".join([plan_heading(p, when(p.changed)), *plan_items(p)])) for p in current_plans(observed)),
     ]
     for run, paths in zip(observed.tests, later, strict=True):
@@ -666,11 +675,11 @@ def observed_pairs(
         shown = {(ran.command, ran.ended) for ran in told.commands}
         spoken = (("listed", told.listed), ("said", told.said), ("said", told.saying))
         found += [
-            *((key, f"{when(one.at)} {one.text}") for key, one in spoken if one),
+            *((key, f"{before(one.at)} {one.text}") for key, one in spoken if one),
             *(("ran", _ran_line(one, when)) for one in told.commands),
             *(("check", command_line(r, when(r.ended))) for r in told.checks if (r.command, r.ended) not in shown),
             *([("error", _ran_line(told.error, when))] if told.error is not None else []),
-            *(("running", f"{when(one.since)} {first_line(one.text)}") for one in told.running),
+            *(("running", f"{before(one.since)} {first_line(one.text)}") for one in told.running),
             *((key, "\n".join(map(quoted, names))) for key, names in (("read", told.read), ("found", told.found)) if names),
         ]
     if observed.edited:

@@ -38,6 +38,7 @@ From = Annotated[Optional[str], Argument(metavar="[CHECKPOINT]", help="A track, 
 ARun = Annotated[Optional[str], Argument(metavar="[RUN]", help="Default: the run that this work tree used last.")]
 AsJson = Annotated[bool, Option("--json", help="Print JSON.")]
 Porcelain = Annotated[bool, Option("--porcelain", help="Print tab-separated output that stays stable.")]
+Lines = Annotated[bool, Option("--porcelain", help="Print KEY=VALUE lines that stay stable.")]
 Nul = Annotated[bool, Option("-z", help="End fields with NUL; implies --porcelain.")]
 DryRun = Annotated[bool, Option("--dry-run", "-n", help="Print the plan; change nothing.")]
 Verbose = Annotated[bool, Option("--verbose", "-v", help="List everything, also where that is more than 50 lines.")]

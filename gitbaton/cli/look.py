@@ -81,6 +81,10 @@ class Look:
         """One checkpoint, as ``ids``."""
         return self.text(self.ids([oid])[oid])
 
+    def name(self, oid: Oid) -> str:
+        """The same without colours, for a command line."""
+        return _text(self.ids([oid])[oid])
+
     def age(self, then: datetime | None) -> str:
         """Return an age: ``now``, ``4m``, ``3h``, ``2d``, after 99 days the date, as of the future; ``?`` for None."""
         seconds = (self.now - then).total_seconds() if then is not None else -1

@@ -80,5 +80,5 @@ def test_a_tool_that_was_refused_did_nothing_and_the_words_count(claude: Claude)
     text = next_one(claude)
     assert KEEP in text and ": Tidy up" in text, text
     assert not re.search(r"^ *(done[^:]*|not mended): rm README", text, re.MULTILINE), text
-    assert "ran=rm README" not in shop.run(str(shop.bin / "git-baton"), "resume", "--live").out
+    assert "ran=rm README" not in shop.run(str(shop.bin / "git-baton"), "resume", "--porcelain", "--live").out
     assert_quiet(shop, model)

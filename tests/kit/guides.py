@@ -16,11 +16,11 @@ WRITE = "GITBATON_TEST_WRITE"  # set: what shows something else is written anew 
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FILE = re.compile(r"# ([\w./-]+\.(?:py|sh|toml|json))\n")
 MASKS = (
-    (r"\b20\d\d-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?( ?[+-]\d{4}|Z)?)?", "WHEN"),
+    (r"\b20\d\d-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?( ?[+-]\d{4}|Z)?)?|\b\d\d:\d\d\b", "WHEN"),
     (r"\b\d+(\.\d+)? ?([KMG]i?B|bytes)\b", "SIZE"),
     (r"\br-\d{8}-[0-9a-f]{4}\b", "RUN"),
     (r"\b[0-9a-f]{4,64}\b", "ID"),
-    (r"\b\d+ (second|minute|hour|day)s?( ago)?|\b\d+(\.\d+)? ?(ms|s|m|h|d)\b|\bnow\b", "AGO"),
+    (r"\b\d+ (second|minute|hour|day)s?( ago)?|\b\d+(\.\d+)? ?(ms|s|m|h|d)\b( ago\b)?|\b(just )?now\b", "AGO"),
     (r"[ \t]+", " "),
     (r" $", ""),
 )

@@ -146,7 +146,14 @@ CHANGED = (
 )
 
 
-SPELLED = {"forget before-rewrite": "forget --yes before-rewrite"}
+SPELLED = {
+    "forget before-rewrite": "forget --yes before-rewrite",
+    **{
+        line: re.sub(r"\A\w+", r"\g<0> --porcelain", line)
+        for line in lines("\n".join([READS, *WRITES.values()]))
+        if re.match(r"(resume|show)\b(?!.*--json)", line)
+    },
+}
 """Command lines that need other words to do the same today."""
 
 
@@ -242,7 +249,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_what_5b105d9_wrote_reads_as_it_did(whole: Path, tmp_path: Path, line: str) -> None:
     if line == "doctor":  # it says that LATEST is of another form, until some verb has written it anew
         whole = unpack(tmp_path, "whole")
-    done = Sandbox(whole).baton(*words(line), stdin=payload(line, whole))
+    done = Sandbox(whole).baton(*words(SPELLED.get(line, line)), stdin=payload(line, whole))
     then = today(answers()["reads"][line], line, CHANGED)
     assert worded(line, said(done, whole, fresh=False)) == worded(line, then)
 

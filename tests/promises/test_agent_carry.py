@@ -28,7 +28,7 @@ def resumed(repo: Sandbox, *options: str) -> dict[str, str]:
     """The lines of ``git baton resume`` by key, in their order."""
     found: dict[str, str] = {}
     key = ""
-    for row in repo.ok("resume", "--track", "t", *options).out.splitlines():
+    for row in repo.ok("resume", "--porcelain", "--track", "t", *options).out.splitlines():
         if row.startswith("\t"):
             found[key] += "\n" + row[1:]
         else:
@@ -202,7 +202,7 @@ def test_the_ground_moved_below_the_words(repo: Sandbox, turns: int) -> None:
     repo.git("reset", "-q", "--hard", "HEAD~2")
     for _ in range(turns):
         client.turn("take it back")
-    for said in (client.fire("start"), repo.ok("resume", "--live").out):
+    for said in (client.fire("start"), repo.ok("resume", "--porcelain", "--live").out):
         assert re.search("behind|rewritten|missing|no longer|gone", said), f"nobody is told that HEAD went back\n{said}"
 
 

@@ -50,14 +50,14 @@ def test_green_is_not_shown_where_it_is_known_to_be_stale(repo: Sandbox, tmp_pat
     text = started(client, slow_git(tmp_path / "slow", '*" diff-files "*', 6))
     assert "validation: green (stale: files changed since)" in text
     assert "validation=green (stale: files changed since)" in (repo.path / "runtime/checkpoints/LATEST.md").read_text()
-    assert "validation=green (stale" in repo.ok("show").out
+    assert "validation=green (stale" in repo.ok("show", "--porcelain").out
 
 
 @pytest.mark.deep
 def test_green_of_a_checkpoint_without_files_is_not_taken_for_that_of_today(repo: Sandbox) -> None:
     snap(repo, "t", "S", "--validation", "green", "--no-files")
     Client("claude", repo.path).turn("talk")
-    assert "validation=green (not compared" in repo.ok("resume", "--live").out
+    assert "validation=green (not compared" in repo.ok("resume", "--porcelain", "--live").out
     assert " stale " in repo.ok("status").out and "stale" in repo.ok("log").out.splitlines()[0]
 
 

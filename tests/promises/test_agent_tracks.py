@@ -90,7 +90,7 @@ def test_a_track_of_that_name_cannot_be(repo: Sandbox, name: str) -> None:
 def test_a_hook_does_not_change_the_current_track_of_another_name(repo: Sandbox) -> None:
     snap(repo, "here", "h")
     work(Client("claude", repo.path), 0, "--track", "given")
-    assert repo.ok("resume").out.splitlines()[0] == "track=here"
+    assert repo.ok("resume", "--porcelain").out.splitlines()[0] == "track=here"
 
 
 @pytest.mark.full

@@ -217,7 +217,7 @@ def test_t18_a_fresh_lock_of_what_is_derived_warns_and_is_made_up_for(
         assert done.code == 0 and f"{name}.lock" in done.err and done.err.count("\n") == 1
     records = chain(repo, "x")
     assert [r["step"] for r in records] == ["one", "two", "three"]
-    assert repo.here("resume").out.splitlines()[1] == "step=three"
+    assert repo.here("resume", "--porcelain").out.splitlines()[1] == "step=three"
     path.unlink()
     repo.ok("resume")
     assert repo.git("rev-parse", "refs/checkpoints/x") == records[-1]["id"]

@@ -155,7 +155,7 @@ def test_ignored_files_are_held_here_named_and_no_secret(tmp_path: Path) -> None
     far = Sandbox.init(tmp_path / "far", "--bare")
     repo.git("remote", "add", "far", str(far.path))
     assert told in repo.ok("push", "far", "--yes").out + repo.ok("status").err
-    shown = repo.ok("show", "t").out
+    shown = repo.ok("show", "--porcelain", "t").out
     assert "skipped=ignored build\n" in shown and "skipped=ignored-held data/app.db\n" in shown
 
 

@@ -86,7 +86,7 @@ def verify(repo: Sandbox, *options: str) -> tuple[int, str]:
     hinted = any(f"'git {words} " in done.err for words in ("baton diff", "log --oneline", "switch"))
     assert "hint: " in done.err and hinted if done.code == 1 else not done.err
     said = ",".join(row.split(": ")[0] for row in done.out.splitlines()) or "none"
-    assert f"\ndrift={said}\n" in repo.ok("resume", "--live").out
+    assert f"\ndrift={said}\n" in repo.ok("resume", "--porcelain", "--live").out
     return done.code, said
 
 

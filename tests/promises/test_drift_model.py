@@ -138,7 +138,7 @@ class Drifting(RuleBasedStateMachine):
 
     def check_resume(self, track: str, said: list[str], since: list[str]) -> None:
         """Drift is the newest checkpoint's; green is stale only where files differ from those that were green."""
-        lines = self.box.here("resume", "--live", "--track", track).out.splitlines()
+        lines = self.box.here("resume", "--porcelain", "--live", "--track", track).out.splitlines()
         assert f"drift={','.join(said) or 'none'}" in lines
         found = next(line for line in lines if line.startswith("validation="))
         assert ("stale" in found) == any(w.startswith("files-changed") for w in since), (found, since)

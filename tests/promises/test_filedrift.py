@@ -293,7 +293,7 @@ def test_without_files_or_work_tree_nothing_is_counted(repo: Sandbox, tmp_path: 
     bare = Sandbox(tmp_path / "bare")
     repo.git("clone", "-q", "--mirror", str(repo.path), str(bare.path))
     assert bare.ok("verify", "--track", "t", "--strict", "--json").json["live"]["files_changed"] is None
-    assert "drift=none\n" in bare.ok("resume", "--track", "t", "--live").out
+    assert "drift=none\n" in bare.ok("resume", "--porcelain", "--track", "t", "--live").out
 
 
 @pytest.mark.full

@@ -205,7 +205,7 @@ def test_t20_plain_fetch_and_pull_break_nothing_and_lose_nothing(tmp_path: Path)
             done = two.run("git", *args)
             assert done.code == 0, (args, done.err)
             assert two.git("for-each-ref", *ours) == kept, args
-    assert two.ok("resume", "--live").out.splitlines()[1] == "step=by two"
+    assert two.ok("resume", "--porcelain", "--live").out.splitlines()[1] == "step=by two"
     assert two.baton("verify").code == 1
     two.fsck()
 

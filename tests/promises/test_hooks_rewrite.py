@@ -36,7 +36,7 @@ def noted(repo: Sandbox) -> dict[str, str]:
 
 def drift(repo: Sandbox) -> tuple[int, str]:
     """The exit status of verify, and the words about HEAD: a rebase may change files, too."""
-    done = repo.baton("resume", "--live")
+    done = repo.baton("resume", "--porcelain", "--live")
     line = next(line for line in done.out.splitlines() if line.startswith("drift="))
     words = [word for word in line.removeprefix("drift=").split(",") if not word.startswith("files-changed:")]
     return repo.baton("verify", "--quiet").code, ",".join(words) or "none"

@@ -346,6 +346,6 @@ def test_the_limit_is_said(repo: Sandbox) -> None:
     repo.ok("snapshot", "--track", "t", "start")
     repo.write("big", "x" * 5000)
     client.turn("go")
-    assert "skipped=too-much big" in repo.ok("show", "t").out
+    assert "skipped=too-much big" in repo.ok("show", "--porcelain", "t").out
     repo.git("config", "baton.maxUntracked", "much")
     assert "baton.maxUntracked is 'much'" in repo.baton("snapshot", "x").err

@@ -46,7 +46,7 @@ def test_the_first_command_does_the_main_job_in_a_clone(tmp_path: Path) -> None:
     subprocess.run(["git", "clone", "-q", "--no-local", str(ROOT), str(clone)], check=True, capture_output=True)
     done = Sandbox(clone).run("sh", "-c", " && ".join(job))
     assert done.code == 0, done.err
-    assert "step=first try" in done.out and "next_cmd=git baton status" in done.out and "drift=none" in done.out
+    assert "  first try\n" in done.out and "\nnext      git baton status\n" in done.out and "\ndrift     = home\n" in done.out
 
 
 def test_the_first_take_back(repo: Sandbox) -> None:
@@ -152,7 +152,7 @@ def test_a_compaction(repo: Sandbox) -> None:
     clients = set(re.findall(r"\b(claude|codex|gemini|opencode|copilot|cursor)\b", install))
     assert clients == set(CLIENTS)
     repo.ok("snapshot", "lexer done", "--next-cmd", "pytest")
-    assert "next_cmd=pytest" in repo.run("sh", "-c", resume).out
+    assert "\nnext      pytest" in repo.run("sh", "-c", resume).out
 
 
 @pytest.mark.deep
@@ -169,7 +169,7 @@ def test_elsewhere(repo: Sandbox, tmp_path: Path) -> None:
     subprocess.run(["git", "clone", "-q", "-b", "main", str(tmp_path / "remote.git"), str(tmp_path / "other")], check=True)
     other = Sandbox(tmp_path / "other")
     done = [other.run("sh", "-c", line) for line in there]
-    assert [d.code for d in done] == [0, 0, 0] and "> step=lexer done" in done[1].out
+    assert [d.code for d in done] == [0, 0, 0] and "> next      pytest" in done[1].out
     assert (other.path / "new.txt").read_text() == "new\n"
     other.ok("snapshot", "--track", "parser", "parser done")
     assert other.git("rev-list", "--count", "--first-parent", "refs/baton/tracks/parser") == "3"  # with the root

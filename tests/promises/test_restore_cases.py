@@ -417,6 +417,6 @@ def test_what_was_left_out_and_is_gone_is_said(box: Sandbox) -> None:
     assert said in box.baton("restore", "t", "--", "big").err
     done = box.ok("restore", "t")
     assert done.out.startswith("create small\n") and f"warning: {said}\n" in done.err
-    assert "skipped=too-large big" in box.ok("show", oid).out
+    assert "skipped=too-large big" in box.ok("show", "--porcelain", oid).out
     assert f"warning: {said}\n" in box.ok("restore", "t").err, "also where nothing has to change"
     assert said not in box.ok("undo").err

@@ -177,7 +177,7 @@ def test_other_work_trees_on_the_track_expect_the_same_head(repo: Sandbox, tmp_p
 
 def test_names_in_another_form(repo: Sandbox) -> None:
     repo.ok("snapshot", "--track", "é", "--step", "s")
-    assert "track=é" in repo.ok("show", "e\u0301").out
+    assert "track=é" in repo.ok("show", "--porcelain", "e\u0301").out
 
 
 def test_hooks_from_the_configuration_do_not_run_for_our_calls(tmp_path: Path, new_git: str) -> None:

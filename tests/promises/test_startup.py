@@ -28,12 +28,13 @@ FOLDER = {"tempfile", "shutil"}  # the one imports the other
 # A command line, and what of it is needed.
 NEEDED: dict[str, set[str]] = {
     "": LISTED | {"gitbaton.runs", "gitbaton.git.worktree"},
-    "resume": WORDS | {"gitbaton.runs"},
+    "resume": LISTED | WORDS | {"gitbaton.runs"},
+    "resume --porcelain": {"gitbaton.runs"},
     "verify": {"gitbaton.git.worktree"},
     "status": LISTED | {"gitbaton.git.worktree"},
     "log": LISTED,
     "tracks": LISTED,
-    "show": LISTED,
+    "show": LISTED | WORDS | {"gitbaton.care.tools"},
     "diff": FOLDER | {"gitbaton.care.tools", "gitbaton.git.worktree"},
     "snapshot -m two": WORDS | {"gitbaton.git.worktree"},
     "restore t~2": WORDS | {"gitbaton.checkpoints.restore", "gitbaton.git.worktree"},

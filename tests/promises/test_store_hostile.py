@@ -96,9 +96,11 @@ def everybody_else_goes_on(repo: Sandbox) -> None:
     listing = sorted(p.name for p in repo.path.parent.iterdir())
     assert "good" in quiet(repo, "status") and "good" in quiet(repo, "tracks")
     assert (
-        "fine" in quiet(repo, "log", "--all") and "fine" in quiet(repo, "log") and "track=good\n" in quiet(repo, "show", "good")
+        "fine" in quiet(repo, "log", "--all")
+        and "fine" in quiet(repo, "log")
+        and "track=good\n" in quiet(repo, "show", "--porcelain", "good")
     )
-    assert "track=good\n" in quiet(repo, "resume", "--live") and quiet(repo, "verify") == ""
+    assert "track=good\n" in quiet(repo, "resume", "--porcelain", "--live") and quiet(repo, "verify") == ""
     quiet(repo, "snapshot", "--track", "good", "--step", "fine, too")
     quiet(repo, "snapshot", "--track", "another", "--step", "begun", "--no-set-current")
     assert sorted(p.name for p in repo.path.parent.iterdir()) == listing
@@ -136,7 +138,7 @@ def test_a_broken_record_below_a_good_one_is_named_and_left_out(hostile: Sandbox
     hostile.git("update-ref", CHAIN, put(hostile, "commit", ("\n".join(good) + "\n").encode()))
     done = hostile.ok("log", "t")
     assert done.out.count("\n") == 1 and done.err.count("\n") == 1 and "left out" in done.err
-    assert "track=t\n" in hostile.ok("resume", "--track", "t").out  # the ref's name wins
+    assert "track=t\n" in hostile.ok("resume", "--porcelain", "--track", "t").out  # the ref's name wins
     hostile.ok("snapshot", "--track", "t", "--step", "on top")
     assert hostile.ok("log", "t").out.count("\n") == 2
 
@@ -176,7 +178,7 @@ def test_a_head_that_is_no_commit_gets_no_note(hostile: Sandbox) -> None:
     blob = put(hostile, "blob", b"x")
     before = hostile.git("rev-parse", "refs/notes/checkpoints")
     hostile.git("update-ref", CHAIN, forged(hostile, lambda d: d.update(head=blob)))
-    assert "head-missing" in quiet(hostile, "resume", "--track", "t", "--live")
+    assert "head-missing" in quiet(hostile, "resume", "--porcelain", "--track", "t", "--live")
     assert hostile.git("rev-parse", "refs/notes/checkpoints") == before
 
 

@@ -290,7 +290,9 @@ def test_one_that_is_there_still_reads_and_goes(repo: Sandbox, name: str) -> Non
     ref = f"refs/baton/tracks/{encode_track(name)}"
     repo.git("update-ref", ref, "refs/baton/tracks/parser")
     assert len(shown(repo.ok("tracks").out).splitlines()) == 2
-    assert repo.ok("resume", "--track", name).out.splitlines()[1] == "> step=one"  # plain git made it: it is foreign
+    assert (
+        repo.ok("resume", "--porcelain", "--track", name).out.splitlines()[1] == "> step=one"
+    )  # plain git made it: it is foreign
     repo.write("a.txt", "more\n")
     repo.ok("snapshot", "--track", name, "goes on")
     repo.ok("snapshot", "--track", "parser", "goes on, too")
@@ -412,7 +414,7 @@ def test_a_prompt_adds_no_facts_to_what_happened_since(repo: Sandbox) -> None:
     client = Client("claude", repo.path)
     repo.write("a.txt", "x\n")
     client.turn("go on; 9 commits made")
-    (row,) = (row for row in repo.ok("resume").out.split("\n") if row.startswith("since="))
+    (row,) = (row for row in repo.ok("resume", "--porcelain").out.split("\n") if row.startswith("since="))
     assert row == 'since="one": 1 turn, 1 file'
     assert "(1 turn, 1 file since)" in client.fire("start")
 

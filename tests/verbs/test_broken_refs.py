@@ -97,5 +97,5 @@ def test_a_branch_that_holds_no_id_stops_no_verb(repo: Sandbox) -> None:
         done = repo.baton(*words)
         assert done.code == 0, (words, done.err)
     assert "HEAD's commit cannot be read" in done.err
-    live = repo.baton("resume", "--live")
+    live = repo.baton("resume", "--porcelain", "--live")
     assert "drift=head-missing" in live.out and "'refs/heads/main', where HEAD is, holds no id" in live.out + live.err

@@ -26,7 +26,7 @@ def verified(repo: Sandbox, *options: str) -> tuple[int, str]:
     assert "hint: " in done.err and hinted if done.code else not done.err
     live = repo.ok("resume", "--live", "--json").json["live"]
     assert (",".join((live.get("words", live) if "--words" in options else live)["drift"]) or "none") == said
-    assert "--words" in options or f"\ndrift={said}\n" in repo.ok("resume", "--live").out
+    assert "--words" in options or f"\ndrift={said}\n" in repo.ok("resume", "--porcelain", "--live").out
     return done.code, said
 
 
@@ -77,7 +77,7 @@ def test_it_is_said_in_every_place(repo: Sandbox) -> None:
         repo.git(*COMMIT, "--allow-empty", "-a", "-m", text)
     short = repo.git("rev-parse", "--short=10", "HEAD")
     assert repo.ok("verify").out == f"committed:2: HEAD {short} is 2 commits ahead, with nothing but what was captured\n"
-    assert "\nvalidation=green\n" in repo.ok("resume", "--live").out
+    assert "\nvalidation=green\n" in repo.ok("resume", "--porcelain", "--live").out
     live = repo.ok("verify", "--json").json["live"]
     assert live["drift"] == ["committed:2"] and live["moved"] is False and live["since"]["stale"] is False
     assert f"  + green  = committed as {short[:7]}  done\n" in repo.ok("status").out
@@ -233,7 +233,7 @@ def test_words_are_not_stale_where_their_tree_is_committed(repo: Sandbox) -> Non
     client.turn("stage it")
     repo.git(*COMMIT)
     for _ in range(2):
-        assert worded(repo) == (0, "committed:1") and "\nvalidation=green\n" in repo.ok("resume", "--live").out
+        assert worded(repo) == (0, "committed:1") and "\nvalidation=green\n" in repo.ok("resume", "--porcelain", "--live").out
         client.turn("look")
     assert len(autos(repo, "t")) == 2
 
@@ -266,7 +266,10 @@ def test_no_automatic_checkpoint_hides_what_was_pulled(repo: Sandbox) -> None:
     repo.git("merge", "-q", "--ff-only", "upstream")
     assert verified(repo) == (1, "head-ahead:1,files-changed:1") == worded(repo)
     client.turn("pulled")
-    assert verified(repo) == (0, "none") and '\nsince="words": 1 turn, 1 file, 1 commit\n' in repo.ok("resume", "--live").out
+    assert (
+        verified(repo) == (0, "none")
+        and '\nsince="words": 1 turn, 1 file, 1 commit\n' in repo.ok("resume", "--porcelain", "--live").out
+    )
     repo.write("a.txt", "two\n")
     client.turn("edited")
     repo.git(*COMMIT, "-a")

@@ -36,7 +36,7 @@ def hit(repo: Sandbox, content: bytes | None) -> bytes:
 @pytest.mark.parametrize("content", [ZERO, GARBAGE, HALF])
 def test_with_a_damaged_index_verbs_look_and_nothing_is_written_over_it(taken: Sandbox, content: bytes | None) -> None:
     damaged = hit(taken, content)
-    live = taken.ok("resume", "t", "--live")
+    live = taken.ok("resume", "--porcelain", "t", "--live")
     assert "drift=files-changed:1\n" in live.out and "the index is damaged: " in live.err
     assert "git reset" in live.err and "the index is damaged: " in taken.ok("status").err
     found = taken.baton("verify", "t", "--strict")
@@ -81,7 +81,7 @@ def test_an_index_that_may_not_be_read_is_not_called_damaged(taken: Sandbox) -> 
     path.chmod(0)
     less = ("setpriv", "--bounding-set=-dac_override,-dac_read_search", "--inh-caps=-dac_override,-dac_read_search")
     baton = (*less, sys.executable, "-m", "gitbaton")
-    live = taken.run(*baton, "resume", "t", "--live")
+    live = taken.run(*baton, "resume", "--porcelain", "t", "--live")
     assert "drift=files-changed:1\n" in live.out and "the index cannot be read: Permission denied; " in live.err
     refused = taken.run(*baton, "restore", "t~1")
     assert refused.err == f"fatal: the index cannot be read: Permission denied\nhint: chmod u+rw '{path}'\n"
@@ -96,7 +96,7 @@ def test_where_the_commit_of_head_cannot_be_read_verbs_answer_the_rest(taken: Sa
         path.unlink()
     else:
         path.write_text({"empty": "", "garbage": "garbage\n"}.get(kind.split()[-1], "1" * 40 + "\n"))
-    live = taken.ok("resume", "t", "--live")
+    live = taken.ok("resume", "--porcelain", "t", "--live")
     assert "step=step 1\n" in live.out and "drift=head-missing,files-changed:1\n" in live.out
     assert "step 1" in taken.ok("status").out and "step 1" in taken.ok().out
     found = taken.baton("verify", "t", "--json")
@@ -108,7 +108,7 @@ def test_where_the_commit_of_head_cannot_be_read_verbs_answer_the_rest(taken: Sa
     assert mended.code == 1 and mended.out.startswith("not ours: ")
     if kind in ("branch empty", "branch garbage"):
         assert taken.run("sh", "-c", mended.out.splitlines()[1]).code == 0 and taken.git("rev-parse", "HEAD") == oid
-        assert "drift=files-changed:1\n" in taken.ok("resume", "t", "--live").out
+        assert "drift=files-changed:1\n" in taken.ok("resume", "--porcelain", "t", "--live").out
 
 
 @pytest.mark.parametrize("text", ["", "garbage\n", "ref: \n"])

@@ -159,7 +159,7 @@ def test_an_automatic_checkpoint_follows_foreign_words_and_says_so(repo: Sandbox
     for words in (["tracks"], ["log"]):
         assert "(foreign)" in run(*words).out.splitlines()[0]
     assert "* > work  .  " in run("status").out and "> their step 2" in run("status").out
-    assert "> next_cmd=rm -rf here" in run("resume", "--track", "work").out
+    assert "> next_cmd=rm -rf here" in run("resume", "--porcelain", "--track", "work").out
 
 
 @pytest.mark.deep

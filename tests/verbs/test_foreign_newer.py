@@ -28,7 +28,7 @@ def test_what_is_only_fetched_can_be_shown_and_restored(far: Far) -> None:
     ok(b, "fetch")
     assert "origin has 2 newer" in b.here("status").err
     for name in (theirs[0], theirs[0][:12]):
-        assert "> step=two" in ok(b, "show", name).out.splitlines()
+        assert "> step=two" in ok(b, "show", "--porcelain", name).out.splitlines()
         assert "is foreign" in ok(b, "diff", mine, name, "--stat").err
     listed = [line for line in ok(b, "log", "--all").out.splitlines() if line.endswith("(foreign: origin)")]
     assert [oid for line in listed for oid in theirs if oid.startswith(line.split()[0])] == theirs[::-1]

@@ -457,7 +457,10 @@ def test_pins_are_told_and_turn(repo: Sandbox) -> None:
     short = repo.ok("show", "--json").json["checkpoint"]["id"][:4]
     assert repo.ok("pin", "t").out == f"pinned {short} s\n" and repo.ok("pin", "@").out == f"pinned already: {short} s\n"
     assert "(pinned)" in repo.ok("log").out and repo.ok("log", "--json").json["checkpoints"][0]["pinned"] is True
-    assert "pinned=yes" in repo.ok("show").out.splitlines() and repo.ok("show", "--json").json["checkpoint"]["pinned"] is True
+    assert (
+        "pinned=yes" in repo.ok("show", "--porcelain").out.splitlines()
+        and repo.ok("show", "--json").json["checkpoint"]["pinned"] is True
+    )
     assert repo.ok("unpin", "t").out == f"no longer pinned {short} s\n"
     assert repo.ok("unpin", "t").out == f"not pinned: {short} s\n" and "(pinned)" not in repo.ok("log").out
     repo.ok("pin", "t")

@@ -44,7 +44,7 @@ def test_a_power_cut_leaves_the_newest_hollow_and_a_mend_goes_on_below_it(repo: 
     assert not any(path.exists() for path in hollow)
     aside = list((repo.path / ".git/baton/broken").glob("*/objects/*"))
     assert {path.name for path in aside} == {path.parent.name + path.name for path in hollow}
-    assert "step=step 1" in repo.ok("resume", "t").out
+    assert "step=step 1" in repo.ok("resume", "--porcelain", "t").out
     repo.ok("snapshot", "--track", "t", "--step", "after")
     assert repo.ok("doctor", "--mend").out == "nothing is damaged\n"
     repo.fsck()
@@ -128,7 +128,7 @@ def test_a_gap_is_a_line_of_the_log(repo: Sandbox) -> None:
     gap = rows[3]
     assert gap["step"] == "gap: what was recorded here cannot be read any more" and ids[3] in gap["note"]
     assert (gap["kind"], gap["files"]) == ("auto", None) and rows[2]["created"] > gap["created"] > rows[4]["created"]
-    assert "step=step 5" in repo.ok("resume", "t").out
+    assert "step=step 5" in repo.ok("resume", "--porcelain", "t").out
     repo.ok("restore", "t~4", "--force")
     assert (repo.path / "a.txt").read_text() == "1\n"
     repo.fsck()

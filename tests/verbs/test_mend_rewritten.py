@@ -172,7 +172,7 @@ def test_what_is_kept_of_a_renamed_track_knows_its_earlier_ids(taken: Sandbox) -
     raw = taken.git("log", "-1", "--format=%B", "refs/baton/tracks/new~1")
     assert json.loads(raw.partition("\n\n")[2])["was"] == [renamed[1]["id"], old[1]["id"]]
     for oid in (renamed[1]["id"], old[1]["id"]):
-        assert "step=step 2" in taken.ok("show", oid).out
+        assert "step=step 2" in taken.ok("show", "--porcelain", oid).out
 
 
 def test_a_run_of_which_a_rewriting_left_no_record_is_unreadable(repo: Sandbox) -> None:

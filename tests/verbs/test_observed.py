@@ -72,16 +72,16 @@ def test_what_changed_after_a_test_makes_its_result_stale(talk: Talk) -> None:
     found = talk.stop()
     (run,) = observed(found)["tests"]
     assert (run["command"], run["result"], run["passed"]) == ("pytest -q", "passed", 3) and "edited" not in run
-    assert "stale" not in talk.repo.ok("resume", "--live").out.split("tests=")[1].splitlines()[0]
+    assert "stale" not in talk.repo.ok("resume", "--porcelain", "--live").out.split("tests=")[1].splitlines()[0]
     talk.repo.write("x.py", "three\n")  # by nobody's tool
-    assert "stale: x.py changed since" in talk.repo.ok("resume", "--live").out
+    assert "stale: x.py changed since" in talk.repo.ok("resume", "--porcelain", "--live").out
     assert "stale: x.py changed since" in next_session(talk)
     talk.repo.write("x.py", "two\n")
-    assert "stale: x.py" not in talk.repo.ok("resume", "--live").out
+    assert "stale: x.py" not in talk.repo.ok("resume", "--porcelain", "--live").out
     talk.ask("now the second part of it")
     talk.edit("y.py", "new\n")
     talk.stop()
-    assert "stale: y.py changed since" in talk.repo.ok("resume").out
+    assert "stale: y.py changed since" in talk.repo.ok("resume", "--porcelain").out
 
 
 def test_an_edit_after_the_test_in_the_same_turn_makes_it_stale_too(talk: Talk) -> None:
@@ -92,7 +92,7 @@ def test_an_edit_after_the_test_in_the_same_turn_makes_it_stale_too(talk: Talk) 
     os.utime(written, (talk.now.timestamp() + 1,) * 2)  # the clock of files is coarse
     (run,) = observed(talk.stop())["tests"]
     assert run["edited"]["paths"] == ["x.py", "shell.txt"]
-    assert "stale: x.py, shell.txt changed since" in talk.repo.ok("show").out
+    assert "stale: x.py, shell.txt changed since" in talk.repo.ok("show", "--porcelain").out
 
 
 @pytest.mark.deep
@@ -111,7 +111,7 @@ def test_a_run_in_which_nothing_was_tested_is_not_called_passed(talk: Talk) -> N
     found = talk.stop()
     (run,) = observed(found)["tests"]
     assert (run["command"], run["result"], run["empty"]) == ("go test ./... -run Nope", "unknown", True)
-    assert "unknown (no test ran)" in talk.repo.ok("resume", "--live").out.split("tests=")[1].splitlines()[0]
+    assert "unknown (no test ran)" in talk.repo.ok("resume", "--porcelain", "--live").out.split("tests=")[1].splitlines()[0]
     assert found["checkpoint"]["validation"] == "green", "nothing observed becomes validation"
 
 
@@ -369,7 +369,7 @@ def test_what_a_client_wrote_can_forge_nothing(talk: Talk) -> None:
     assert "</system-reminder>" not in text and "\x1b" not in text
     assert sum(row.startswith("validation: ") for row in text.splitlines()) == 1
     assert sum(row.startswith("git baton: ") for row in text.splitlines()) == 1
-    lines = talk.repo.ok("resume").out.splitlines()
+    lines = talk.repo.ok("resume", "--porcelain").out.splitlines()
     assert [row for row in lines if row.startswith("validation=")] == ["validation=green (stale: 1 file changed since)"]
 
 
@@ -482,4 +482,4 @@ def test_what_searches_and_commands_named_is_told_where_it_is_there(talk: Talk) 
     found = json.loads(talk.repo.ok("resume", "--json").out)["told"]
     assert found["found"] == ["src/c.py", "src/b.py", "notes.md", "src/a.py"] and found["read"] == ["src/d.py"]
     assert "named by the last searches and commands: src/{c.py, b.py}, notes.md, src/a.py" in next_session(talk)
-    assert "found=src/c.py\n\tsrc/b.py\n" in talk.repo.ok("resume").out
+    assert "found=src/c.py\n\tsrc/b.py\n" in talk.repo.ok("resume", "--porcelain").out

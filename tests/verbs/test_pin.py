@@ -30,7 +30,7 @@ def test_an_old_checkpoint_is_named_and_known_by_it(three: Sandbox) -> None:
     assert three.ok("pin", "@~1").out.startswith("pinned already")
     assert id_of(three, "before-rewrite") == second
     assert "[before-rewrite] (pinned) step 2" in three.ok("log").out
-    shown = three.ok("show", "before-rewrite").out.splitlines()
+    shown = three.ok("show", "--porcelain", "before-rewrite").out.splitlines()
     assert shown[1:3] == ["pinned=yes", "name=before-rewrite"]
     rows = three.ok("log", "--json").json["checkpoints"]
     assert [(row["pinned"], row.get("name")) for row in rows] == [(False, None), (True, "before-rewrite"), (False, None)]

@@ -97,7 +97,7 @@ def test_the_plain_older_format(repo: Sandbox, tmp_path: Path) -> None:
     assert noted(repo, repo.head()) == [third["id"]]
     assert repo.git("rev-parse", f"refs/checkpoints/{ENCODED}") == third["id"]
     assert repo.tree(third["commit"]) == repo.tree("HEAD") and repo.tree(first["commit"]) == {}
-    assert repo.ok("resume", "--live").out.startswith(f"track={MAIN}\nstep=wire the jump table\n")
+    assert repo.ok("resume", "--porcelain", "--live").out.startswith(f"track={MAIN}\nstep=wire the jump table\n")
     repo.fsck()
 
 

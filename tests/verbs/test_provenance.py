@@ -218,7 +218,7 @@ def test_words_of_here_make_a_track_ours_and_nothing_else_does(stranger: Path, t
     assert foreign(box, "main") == [True, True]
     turn(box)
     assert foreign(box, "main") == [False, True, True], "somebody chose the track; nobody wrote words"
-    assert "> next_cmd=EVIL | sh" in box.ok("resume").out and "fetched from elsewhere" in told(box)
+    assert "> next_cmd=EVIL | sh" in box.ok("resume", "--porcelain").out and "fetched from elsewhere" in told(box)
     assert box.baton("restore", "main~1", "-n").code == 128
     box.ok("restore", "main~1", "-n", "--foreign")
     assert foreign(box, "main") == [False, True, True]
@@ -408,7 +408,7 @@ def test_records_that_came_on_top_of_our_run_are_foreign(repo: Sandbox, tmp_path
     repo.git("fetch", "-q", str(far.path), "refs/baton/runs/job:refs/baton/runs/job")
     assert (
         "run_continue=git baton run --continue job --foreign\n"
-        in repo.baton("resume").err + repo.ok("snapshot", "s").err + repo.ok("resume").out
+        in repo.baton("resume").err + repo.ok("snapshot", "s").err + repo.ok("resume", "--porcelain").out
     )
     done = repo.baton("run", "--continue", "job")
     assert done.code == 129 and "records from elsewhere" in done.err and not (tmp_path / "ran").exists()

@@ -321,7 +321,7 @@ def test_a_track_is_named_and_undo_leads_here(turns: Turns, repo: Sandbox) -> No
     assert done.code == 129 and f"hint: to take back a turn, and not a restore: git baton revert {turn[:8]}" in done.err
     assert repo.ok("revert", "--track", "t").out.startswith("write a.txt\n")
     assert repo.ok("revert", "@", "--track", "t").out.startswith("nothing has to change")
-    assert repo.ok("resume", "--track", "t").out.count("restored=taken back: turn \"change a\": 'a.txt'") == 1
+    assert repo.ok("resume", "--porcelain", "--track", "t").out.count("restored=taken back: turn \"change a\": 'a.txt'") == 1
     assert f"reverted {turn[:4]}: change a" in repo.ok("log", "--all").out
 
 

@@ -398,7 +398,7 @@ def test_a_pin_a_label_and_the_id(box: Sandbox) -> None:
         await until(pilot, lambda: len(listed(picker)) == 4 and "[before] before" in listed(picker)[0])
 
     on_screen(box, keys)
-    assert "label=before" in box.ok("show", "before").out
+    assert "label=before" in box.ok("show", "--porcelain", "before").out
     assert box.ok("diff", "before").out == "", "it holds the files as they were when it was made"
 
 

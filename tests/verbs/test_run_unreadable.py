@@ -150,7 +150,7 @@ def test_every_verb_says_so_in_one_line(box: Sandbox, kind: str) -> None:
         assert lines[0].startswith("fatal: run 'job' cannot be read, so nobody knows what it did: ") and not found.out, words
     told = box.ok("resume", "t", "--json").json["runs"]
     assert [row["run"] for row in told] == ["job"] and told[0]["why"][0].endswith("; git baton doctor --mend")
-    assert "\nrun_continue=git baton doctor --mend\n" in box.ok("resume", "t").out
+    assert "\nrun_continue=git baton doctor --mend\n" in box.ok("resume", "--porcelain", "t").out
     shown = Client("claude", box.path).fire("start")
     assert "run 'job' is not finished: it cannot be read, so nobody knows what it did: " in shown
     found = box.baton("doctor")
@@ -163,7 +163,7 @@ def test_a_folder_of_runs_that_cannot_be_listed_keeps_nobody_from_resuming(box: 
     box.git("pack-refs", "--all")
     runs = (box.path / ".git" / REF).parent
     runs.symlink_to(runs.name)
-    found = box.here("resume", "t")
+    found = box.here("resume", "--porcelain", "t")
     assert found.code == 0 and "\nrun=fine: it cannot be read, so nobody knows what it did: " in found.out
 
 

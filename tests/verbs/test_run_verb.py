@@ -258,14 +258,14 @@ def test_who_takes_over_is_told_of_a_run_that_is_not_finished(repo: Sandbox) -> 
     with repo.open() as baton:
         baton.snapshot("S", track="t")
     why, would = "'go' waits at its gate", "wait at the gate of step 'go': 'git baton run approve go --run r' opens it"
-    told = repo.here("resume").out.splitlines()
+    told = repo.here("resume", "--porcelain").out.splitlines()
     assert told[-2:] == [f"run=r: {why}", f"run_continue=git baton run --continue r ({would})"]
     assert repo.here("resume", "--json").json["runs"] == [{"run": "r", "why": [why], "would": [would]}]
     text = Client("claude", repo.path).fire("start")
     assert f"run 'r' is not finished: {why}\n  'git baton run --continue r' would: {would}\n" in text
     repo.here("run", "approve", "go")
     gated(repo)
-    assert repo.here("resume", "--json").json["runs"] == [] and "run=" not in repo.here("resume").out
+    assert repo.here("resume", "--json").json["runs"] == [] and "run=" not in repo.here("resume", "--porcelain").out
     assert "not finished" not in Client("claude", repo.path).fire("start")
 
 

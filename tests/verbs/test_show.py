@@ -162,17 +162,19 @@ def test_a_name_with_a_colon_is_still_a_name(work: Sandbox) -> None:
 
 def test_what_it_changed_is_shown_as_git_shows_it(work: Sandbox) -> None:
     chain = "refs/baton/tracks/t"
-    whole = work.ok("show", "t^").out
+    whole = work.ok("show", "--porcelain", "t^").out
     for form in ("--stat", "--name-only", "--patch"):
         theirs = work.git("diff", form, f"{chain}~2", f"{chain}~1")
-        assert work.ok("show", "t^", form).out == f"{whole}\n{theirs}\n", form
+        assert work.ok("show", "--porcelain", "t^", form).out == f"{whole}\n{theirs}\n", form
     assert work.ok("show", "t^", "-p").out == work.ok("show", "t^", "--patch").out
     assert work.ok("show", "t~2", "--name-only").out.endswith("\n\n.gitattributes\nbytes\nmixed.txt\nsub/in.txt\nw.bat\n")
     for words in (("t", "--", "a.txt"), ("t", "a.txt"), ("a.txt",), ("--", "a.txt")):
         assert work.ok("show", *words).out.endswith("-two\n+three\n"), words
     sub = work.path / "dir"
     assert work.baton("show", "t^", "--name-only", "--", "deep", cwd=sub).out.endswith("\n\ndir/deep/x\n")
-    assert work.ok("show", "t", "--stat", "--", "link").out == work.ok("show", "t").out, "nothing changed there"
+    assert work.ok("show", "--porcelain", "t", "--stat", "--", "link").out == work.ok("show", "--porcelain", "t").out, (
+        "nothing changed there"
+    )
 
 
 @pytest.mark.deep

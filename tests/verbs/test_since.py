@@ -24,7 +24,10 @@ def code(repo: Sandbox, *options: str) -> int:
 def since(repo: Sandbox) -> str:
     """The row of ``resume``, with and without a look at the work tree."""
     rows = [
-        row for words in ((), ("--live",)) for row in repo.ok("resume", *words).out.splitlines() if row.startswith("since=")
+        row
+        for words in ((), ("--live",))
+        for row in repo.ok("resume", "--porcelain", *words).out.splitlines()
+        if row.startswith("since=")
     ]
     assert len(set(rows)) == 1, rows
     return rows[0].removeprefix("since=")
@@ -47,7 +50,7 @@ def test_a_turn_is_no_drift_and_has_a_row(repo: Sandbox) -> None:
     shown = repo.ok("status").out
     assert " = home " in shown and "! " not in shown
     assert shown.endswith('\nsince "lexer done": 1 turn, 2 files, 1 commit, branch main -> feature\n'), shown
-    assert "\ndrift=none\n" in repo.ok("resume", "--live").out and "stale" in shown
+    assert "\ndrift=none\n" in repo.ok("resume", "--porcelain", "--live").out and "stale" in shown
     assert "since the words: 1 turn, 2 files, 1 commit, branch main -> feature" in repo.ok().out
     assert repo.ok("diff", "--stat").out == "" and not changes(repo)
     assert [code(repo, *options) for options in ((), STRICT, ("--words",), ("--words", *STRICT))] == [0, 0, 1, 1]
@@ -144,7 +147,10 @@ def test_a_turn_is_called_the_same_everywhere(repo: Sandbox, tmp_path: Path) -> 
     talk.edit("a.txt", "two\n")
     talk.stop()
     name = "turn 1  now the error messages"
-    assert f"\ntitle={name}\n" in repo.ok("resume").out and f"\ntitle={name}\n" in repo.ok("show").out
+    assert (
+        f"\ntitle={name}\n" in repo.ok("resume", "--porcelain").out
+        and f"\ntitle={name}\n" in repo.ok("show", "--porcelain").out
+    )
     for verb in ("log", "status", "tracks"):
         assert name in repo.ok(verb).out, verb
     assert name in repo.ok().out

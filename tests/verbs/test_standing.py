@@ -29,7 +29,7 @@ def decided(box: Sandbox, *options: str) -> dict[int, str]:
 
 def facts(box: Sandbox, number: int, *options: str) -> str:
     """What ``resume`` says of a decision beside its text, without when it was made."""
-    rows = [row for row in box.ok("resume", *options).out.splitlines() if f"decision.{number}=" in row]
+    rows = [row for row in box.ok("resume", "--porcelain", *options).out.splitlines() if f"decision.{number}=" in row]
     assert len(rows) == 1, rows
     return rows[0].partition("=made ")[2].partition("Z")[2].removeprefix("; ")
 
@@ -52,7 +52,7 @@ def test_a_decision_stands_whatever_is_written_until_it_is_withdrawn(repo: Sandb
     done = repo.ok("snapshot", "new parser", "--withdraw", "2")
     assert done.out.splitlines()[1] == f"withdrew decision 2: {DEP}"
     assert decided(repo) == {1: OLD, 3: ASYNC}, "a number is a decision's own"
-    assert "withdrew=2: no new dependency" in repo.ok("show").out.splitlines()
+    assert "withdrew=2: no new dependency" in repo.ok("show", "--porcelain").out.splitlines()
     repo.ok("snapshot", "api 2.0", "--withdraw", "keep the old", "--withdraw", ASYNC)
     assert decided(repo) == {}
     repo.ok("snapshot", "again", "--decision", "by hand")
@@ -206,7 +206,7 @@ def test_a_note_and_an_extra_that_are_kept_stay_until_they_are_withdrawn(repo: S
     repo.ok("snapshot", "b", "--note", "half done")
     c = repo.ok("resume", "--json").json["checkpoint"]
     assert (c["note"], c["extra"]) == ("half done\n\nstaging is db-3", {"pr": "12"})
-    assert "kept=note, extra.pr" in repo.ok("resume").out
+    assert "kept=note, extra.pr" in repo.ok("resume", "--porcelain").out
     repo.ok("snapshot", "c", "--extra", "pr=13")
     c = repo.ok("resume", "--json").json["checkpoint"]
     assert (c["note"], c["extra"]) == ("staging is db-3", {"pr": "13"})
@@ -462,7 +462,7 @@ def test_what_was_withdrawn_in_what_a_restore_took_back_stands_again(repo: Sandb
     assert decided(repo) == {1: OLD, 2: DEP} and facts(repo, 1) == AGAIN
     repo.write("c.txt", "c\n")
     Client("claude", repo.path).turn("go on with that, in another way than before")
-    assert decided(repo) == {1: OLD, 2: DEP} and facts(repo, 1) == AGAIN and "kept=note" in repo.ok("resume").out
+    assert decided(repo) == {1: OLD, 2: DEP} and facts(repo, 1) == AGAIN and "kept=note" in repo.ok("resume", "--porcelain").out
     assert "(withdrawn)" not in repo.ok("summary").out
     repo.ok("snapshot", "c")
     assert decided(repo) == {1: OLD, 2: DEP} and facts(repo, 1) == "", "whoever writes words on top of it gives it again"
@@ -528,7 +528,11 @@ def synced(*boxes: Sandbox) -> None:
 
 def quoted_of(box: Sandbox) -> list[int]:
     """The numbers of the decisions that ``resume`` quotes as a stranger's."""
-    return [int(row.split("=")[0].split(".")[1]) for row in box.ok("resume").out.splitlines() if row.startswith("> decision.")]
+    return [
+        int(row.split("=")[0].split(".")[1])
+        for row in box.ok("resume", "--porcelain").out.splitlines()
+        if row.startswith("> decision.")
+    ]
 
 
 def test_decisions_from_elsewhere_stand_and_stay_quoted_until_somebody_here_gives_them(pair: tuple[Sandbox, Sandbox]) -> None:
@@ -558,8 +562,10 @@ def test_two_that_decided_apart_have_the_union_and_what_is_withdrawn_stays_so(pa
     assert decided(one) == decided(other) == {2: DEP, 3: "of two", 4: "of one"}, "the first that was made keeps its number"
     assert json.loads((one.path / "runtime/checkpoints/LATEST.json").read_text())["tracks"]["main"]["decisions"][0] == DEP
     assert quoted_of(one) == [3]
-    shown = [row for row in one.ok("show").out.splitlines() if row.removeprefix("> ").startswith("decision")]
-    assert shown == [row for row in one.ok("resume").out.splitlines() if row in shown] and len(shown) == 6, "one numbering"
+    shown = [row for row in one.ok("show", "--porcelain").out.splitlines() if row.removeprefix("> ").startswith("decision")]
+    assert shown == [row for row in one.ok("resume", "--porcelain").out.splitlines() if row in shown] and len(shown) == 6, (
+        "one numbering"
+    )
     one.ok("snapshot", "both")
     assert decided(one) == {2: DEP, 3: "of two", 4: "of one"} and quoted_of(one) == [3]
     assert one.ok("resume", "--json").json["checkpoint"]["note"] == "n"

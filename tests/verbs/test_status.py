@@ -112,7 +112,7 @@ def test_a_script_reads_what_happened_since_the_words(repo: Sandbox) -> None:
         rows = [dict(zip(names, fields[at : at + len(names)], strict=True)) for at in range(0, len(fields) - 1, len(names))]
         found = {row["track"]: row["since"] for row in rows}
         assert found == {"t": "1 turn, 1 file, 1 commit, branch main -> feature", "own": ""}
-    row = next(row for row in repo.ok("resume").out.splitlines() if row.startswith("since="))
+    row = next(row for row in repo.ok("resume", "--porcelain").out.splitlines() if row.startswith("since="))
     assert row.endswith(": 1 turn, 1 file, 1 commit, branch main -> feature")
 
 
@@ -132,7 +132,7 @@ def test_the_drift_of_a_foreign_track_is_one_truth(repo: Sandbox, tmp_path: Path
         at = heading.index("DRIFT")
         assert row[at:].startswith(shown) and last.endswith(f"p: {shown}"), second.ok("status").out
         fields = second.ok("status", "--porcelain").out.splitlines()[-1].split("\t")
-        assert fields[5] == drift and f"drift={drift}\n" in second.ok("resume", "--live").out
+        assert fields[5] == drift and f"drift={drift}\n" in second.ok("resume", "--porcelain", "--live").out
         second.write("a.txt", "two\n")
 
 

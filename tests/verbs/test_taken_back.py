@@ -27,7 +27,7 @@ def told(repo: Sandbox) -> str:
 
 def step(repo: Sandbox, *, back: str = "", next_cmd: str = "", drift: str = "none", track: str = "t") -> str:
     """The step that every reader tells, which must be one and the same, with the same line of what was taken back."""
-    found = dict(row.split("=", 1) for row in repo.ok("resume", "--live").out.splitlines() if "=" in row)
+    found = dict(row.split("=", 1) for row in repo.ok("resume", "--porcelain", "--live").out.splitlines() if "=" in row)
     assert (found["next_cmd"], found.get("restored", ""), found["drift"]) == (next_cmd, back, drift)
     said, name = told(repo), found["step"]
     assert f"step: {name}\n" in said and (f'next_cmd: "{next_cmd}"' in said or not next_cmd)
@@ -65,13 +65,13 @@ def test_the_words_come_back_with_the_state(begun: Sandbox) -> None:
     begun.ok("restore", "--exact", "@~2")
     assert step(begun, next_cmd="do B", back=LINE) == "A done"
     assert "decision 1: keep A\n" in told(begun) and "decision 2: keep B (decided in what was taken back)" in told(begun)
-    assert "\nvalidation=green\n" in begun.ok("resume", "--live").out, "what was green is there again"
+    assert "\nvalidation=green\n" in begun.ok("resume", "--porcelain", "--live").out, "what was green is there again"
     begun.ok("undo")
     assert step(begun, next_cmd="do C") == "B done"
     begun.ok("redo")
     assert step(begun, next_cmd="do B", back=LINE) == "A done"
     assert begun.ok("diff").out == "" and "b.txt" in begun.ok("diff", "--stat", "@").out
-    assert "step=B done" in begun.ok("show", "@").out and "B done" in begun.ok("log").out, "nothing is gone"
+    assert "step=B done" in begun.ok("show", "--porcelain", "@").out and "B done" in begun.ok("log").out, "nothing is gone"
 
 
 @pytest.mark.deep
@@ -87,7 +87,7 @@ def test_what_follows_carries_them(begun: Sandbox) -> None:
     assert last["carried"]["step"] == "A done" and last["decisions"] == ["keep A", "keep B"]
     shown = begun.baton("verify", "--words", "--strict").err.partition("'git ")[2].partition("'")[0]
     assert "c.txt" in begun.ok(*shown.split()[1:], "--stat").out and "b.txt" not in begun.ok(*shown.split()[1:]).out, shown
-    assert '\nsince="A done": 1 turn, 1 file\n' in begun.ok("resume", "--live").out
+    assert '\nsince="A done": 1 turn, 1 file\n' in begun.ok("resume", "--porcelain", "--live").out
     assert "carried.restored" not in begun.ok("show", "@").out and "stale" in begun.ok("resume").out
     snap(begun, "t", "C done", "--next-cmd", "do D", "--decision", "keep C")
     assert step(begun, next_cmd="do D") == "C done", "who writes words has the last"
@@ -167,7 +167,7 @@ def story(repo: Sandbox, tmp_path: Path) -> Story:
 
 def asked(repo: Sandbox, *options: str) -> list[str]:
     """What ``resume`` says that the user asked for, which a new session is told, too."""
-    rows = repo.ok("resume", *options).out.splitlines()
+    rows = repo.ok("resume", "--porcelain", *options).out.splitlines()
     found = [row.split(" ", 1)[1] for row in rows if row.startswith("asked=")]
     said = told(repo) if not options else repo.ok("resume", *options).out
     assert not [one for one in found if one not in said], said
@@ -189,7 +189,7 @@ def test_what_was_asked_after_a_restore_is_told_after_its_undo(story: Story) -> 
     story.turn(THIRD, "d.txt")
     assert step(repo, next_cmd="do C", back=line) == "B done", "the line stays, and counts no later turn"
     assert asked(repo) == [FIRST, NEW, THIRD] and newest(repo) == THIRD
-    assert '\nsince="B done": 2 turns, 2 files\n' in repo.ok("resume", "--live").out
+    assert '\nsince="B done": 2 turns, 2 files\n' in repo.ok("resume", "--porcelain", "--live").out
     snap(repo, "t", "C done")
     assert asked(repo) == [FIRST, NEW, THIRD] and "restored" not in repo.ok("resume").out
 
@@ -199,7 +199,7 @@ def test_what_was_asked_after_a_restore_is_told_after_its_undo_and_redo(story: S
     repo = story.repo
     for verb, name, told_last in (("undo", "B done", NEW), ("redo", "A done", NEW), ("undo", "B done", NEW)):
         repo.ok(verb)
-        assert f"step={name}\n" in repo.ok("resume").out and newest(repo) == told_last, verb
+        assert f"step={name}\n" in repo.ok("resume", "--porcelain").out and newest(repo) == told_last, verb
         assert NEW in asked(repo)
 
 
@@ -227,7 +227,7 @@ def test_what_was_asked_is_told_after_two_undos_and_two_redos(story: Story) -> N
     for _ in range(2):
         repo.ok("undo")
         assert NEW in told(repo) and newest(repo) == THIRD and asked(repo)[-2:] == [NEW, THIRD]
-    assert "step=B done\n" in repo.ok("resume").out and asked(repo) == [FIRST, NEW, THIRD]
+    assert "step=B done\n" in repo.ok("resume", "--porcelain").out and asked(repo) == [FIRST, NEW, THIRD]
     assert "not taken back: 2 turns" in repo.ok("status").out
     for _ in range(2):
         repo.ok("redo")
@@ -252,7 +252,7 @@ def test_what_was_asked_on_a_second_track_is_told(repo: Sandbox, tmp_path: Path,
         assert asked(repo, *on) == [FIRST, NEW]
     else:
         assert f'taken back: "V done" and 2 turns (asked: "{NEW}", "{FIRST}")' in said
-    assert "step=T done\n" in repo.ok("resume").out
+    assert "step=T done\n" in repo.ok("resume", "--porcelain").out
 
 
 @pytest.mark.deep
@@ -313,7 +313,7 @@ def test_another_track_is_no_state_of_this_one(begun: Sandbox) -> None:
     begun.ok("restore", "--exact", "other")
     line = "the files are those of \"X done\" of track 'other'"
     assert step(begun, next_cmd="do C", back=line, drift="files-changed:1") == "B done"
-    assert "\nstep=X done\n" in begun.ok("resume", "--track", "other").out
+    assert "\nstep=X done\n" in begun.ok("resume", "--porcelain", "--track", "other").out
     begun.ok("undo")
     assert step(begun, next_cmd="do C") == "B done"
 
@@ -353,8 +353,8 @@ def test_another_work_tree_is_where_it_was(begun: Sandbox, tmp_path: Path) -> No
     begun.git("worktree", "add", "-q", "--detach", str(tmp_path / "second"))
     second = Sandbox(tmp_path / "second")
     begun.ok("restore", "--exact", "@~2")
-    assert "step=B done" in second.ok("resume", "--track", "t").out
-    assert "step=A done" in begun.ok("resume").out
+    assert "step=B done" in second.ok("resume", "--porcelain", "--track", "t").out
+    assert "step=A done" in begun.ok("resume", "--porcelain").out
     shown = second.ok("status", "--json").json["tracks"][0]
     assert shown["checkpoint"]["step"] == "A done", "a track is shown as it is where its newest checkpoint was taken"
 
@@ -391,4 +391,4 @@ def test_what_others_wrote_meanwhile_is_newer(begun: Sandbox, tmp_path: Path) ->
     found = begun.ok("resume").out
     assert "step=C done" in found and "restored" not in found, "who came in between has the newest words"
     begun.ok("undo")
-    assert "step=C done" in begun.ok("resume").out
+    assert "step=C done" in begun.ok("resume", "--porcelain").out

@@ -21,7 +21,10 @@ def torn(repo: Sandbox) -> Sandbox:
 
 @pytest.mark.deep
 def test_what_may_lie_below_the_tear_is_not_called_absent(torn: Sandbox) -> None:
-    assert "step=step 3" in torn.ok("show", "a b~2").out and "step=step 5" in torn.ok("show", "L5").out
+    assert (
+        "step=step 3" in torn.ok("show", "--porcelain", "a b~2").out
+        and "step=step 5" in torn.ok("show", "--porcelain", "L5").out
+    )
     for name in ("a b~3", "a b~4", "a b~99", "a b@{9}", "a b@{1 year ago}", "a b@{manual}"):
         for words in (["show", name], ["diff", name], ["bisect", "--good", name, "--", "false"], ["pin", name]):
             done = torn.baton(*words)

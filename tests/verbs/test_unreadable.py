@@ -61,7 +61,7 @@ def test_the_newest_that_can_be_read_is_shown_and_it_is_said(torn: Sandbox, kind
     torn.ok("restore", "t", "--force")
     assert (torn.path / "a.txt").read_text() in ("0\n", "1\n")
     torn.baton("doctor", "--mend")
-    assert "step=step " in torn.ok("resume", "t").out
+    assert "step=step " in torn.ok("resume", "--porcelain", "t").out
     torn.ok("snapshot", "--track", "t", "--step", "after")
     assert SAID not in torn.ok("status").err
 

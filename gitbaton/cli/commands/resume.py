@@ -3,7 +3,7 @@
 from typing import Annotated, Optional
 
 from gitbaton.base import terminal
-from gitbaton.base.codec import Json, in_quotes, told_document
+from gitbaton.base.codec import Json, in_quotes, plain, told_document
 from gitbaton.base.errors import NotFoundError
 from gitbaton.checkpoints.render import (
     decisions_document,
@@ -17,7 +17,19 @@ from gitbaton.checkpoints.render import (
     stored_document,
 )
 from gitbaton.checkpoints.survey import tests_then
-from gitbaton.cli.common import AsJson, Tip, Track, one_meant, opened, print_json, tell_foreign, warn_all
+from gitbaton.cli.common import (
+    AsJson,
+    Lines,
+    Tip,
+    Track,
+    one_meant,
+    one_of,
+    opened,
+    paged,
+    print_json,
+    tell_foreign,
+    warn_all,
+)
 from gitbaton.cli.options import Invocation, Option
 from gitbaton.runs.current import unfinished
 
@@ -28,11 +40,16 @@ def command(
     track: Track = None,
     live: Annotated[bool, Option("--live", help="Also say how HEAD and the files have moved since.")] = False,
     json: AsJson = False,
+    stable: Lines = False,
     checkpoint_dir: Annotated[Optional[str], Option(metavar="DIR", help="Where LATEST.md and LATEST.json go.")] = None,
 ) -> int:
-    """Print what the next runner needs to go on: KEY=VALUE lines; further lines of a value begin with a tab.
+    """Print what the next runner needs to go on: the step, how tests stand, what comes next, and what was decided.
 
-    A run that is not finished is named after the checkpoint, with what 'git baton run --continue' would do.
+    The first line has the track, the checkpoint's id and the step. The other lines begin with a name; further lines of a text
+    are indented, and words from elsewhere stand behind '> '. A run that is not finished is named at the end, with what
+    'git baton run --continue' would do.
+
+    --porcelain prints KEY=VALUE lines that stay as they are; further lines of a value begin with a tab.
 
     --live adds where HEAD is, how it has moved, and how many files differ from the captured ones. Nothing ever runs the next
     command.
@@ -43,7 +60,8 @@ def command(
         git baton resume --track parser --json
     """
     one_meant(checkpoint, track)
-    with opened(ctx, checkpoint_dir, talks="" if json else "comparing files") as baton:
+    one_of(json=json, porcelain=stable)
+    with opened(ctx, checkpoint_dir, talks="" if json or stable else "comparing files") as baton:
         runs = unfinished(baton)
         try:
             found = baton.resume(track, live=live, name=checkpoint)
@@ -63,17 +81,26 @@ def command(
             }
             print_json(value)
         else:
-            here = baton.abbreviate(found.live.head.oid) if found.live else ""
-            c, back = found.stored.checkpoint, found.stored.restored
-            head = baton.abbreviate(c.head)
-            later = found.live.tests if found.live else tests_then(baton.store, found.stored)
-            seen = observed_pairs(c.observed, later, told)
-            rows = resume_lines(c, head, found.live, here, found.since, seen, found.changes, back)
-            terminal.say_lines(quote(rows, found.stored))
-            going_on = ((("run", f"{one.run}: {'; '.join(one.why)}"), ("run_continue", one.going_on)) for one in runs)
-            terminal.say_lines(key_value(*pair) for pairs in going_on for pair in pairs)
+            c, later = found.stored.checkpoint, found.live.tests if found.live else tests_then(baton.store, found.stored)
+            if stable:
+                here = baton.abbreviate(found.live.head.oid) if found.live else ""
+                head, seen = baton.abbreviate(c.head), observed_pairs(c.observed, later, told)
+                pairs = resume_lines(c, head, found.live, here, found.since, seen, found.changes, found.stored.restored)
+                terminal.say_lines(quote(pairs, found.stored))
+                going_on = ((("run", f"{one.run}: {'; '.join(one.why)}"), ("run_continue", one.going_on)) for one in runs)
+                terminal.say_lines(key_value(*pair) for pairs in going_on for pair in pairs)
+            else:
+                from gitbaton.cli import view
+
+                facts = view.ViewFacts(later=later, told=told, changes=found.changes, since=found.since, live=found.live)
+                with paged(ctx, baton) as look:
+                    rows = [*view.words(baton, look, found.stored, facts), *view.observed(look, found.stored, facts)]
+                    rows.append(view.amount(look, found.stored))
+                    going_on = (((f"run {one.run}", "; ".join(one.why)), ("  goes on", one.going_on)) for one in runs)
+                    rows += [view.ViewRow(name=plain(name), text=text, ours=True) for pairs in going_on for name, text in pairs]
+                    terminal.say_lines(view.lines(look, found.stored, rows))
         tell_foreign(baton, found.stored)
     warn_all(found.warnings)
-    for text in sentences(found.live) if found.live else ():
+    for text in sentences(found.live) if found.live and (json or stable) else ():
         terminal.tell(text)
     return 0

@@ -1,7 +1,7 @@
 """``git baton show``."""
 
 import os
-from typing import Annotated, Optional
+from typing import TYPE_CHECKING, Annotated, Optional
 
 from gitbaton.base import terminal
 from gitbaton.base.codec import plain
@@ -14,10 +14,12 @@ from gitbaton.checkpoints.survey import tests_then
 from gitbaton.cli.commands.retaining import marked
 from gitbaton.cli.common import (
     AsJson,
+    Lines,
     Track,
     checkpoint_of,
     divided,
     is_path,
+    one_of,
     opened,
     paged,
     print_json,
@@ -26,6 +28,9 @@ from gitbaton.cli.common import (
     through_pager,
 )
 from gitbaton.cli.options import AFTER, Argument, Invocation, Option
+
+if TYPE_CHECKING:
+    from gitbaton.cli.look import Look
 
 
 def command(
@@ -42,6 +47,7 @@ def command(
     name_only: Annotated[bool, Option("--name-only", help="Show also the names of the files that it changed.")] = False,
     patch: Annotated[bool, Option("--patch", "-p", help="Show also what it changed, as git show does.")] = False,
     json: AsJson = False,
+    stable: Lines = False,
 ) -> int:
     """Show one checkpoint whole, or a file of it.
 
@@ -62,11 +68,14 @@ def command(
         git baton show "parser@{manual}"
     """
     forms = [form for form, on in (("--stat", stat), ("--name-only", name_only), ("--patch", patch)) if on]
+    one_of(json=json, porcelain=stable)
     with opened(ctx) as baton:
         stored, inside, paths = _meant(ctx, baton, words or [], track)
         forms = forms or ["--patch"] * bool(paths)
         if json and (forms or inside is not None):
             raise UsageError(f"{'CHECKPOINT:PATH' if inside is not None else forms[0]} and --json exclude each other")
+        if inside is not None and stable:
+            raise UsageError("CHECKPOINT:PATH and --porcelain exclude each other")
         if inside is not None and (forms or paths):
             raise UsageError(f"CHECKPOINT:PATH and {'PATH' if paths else forms[0]} exclude each other")
         if inside is not None:
@@ -74,32 +83,16 @@ def command(
         if json:
             print_json({"checkpoint": {**stored_document(stored), **marked(baton).document(stored.id)}})
             return 0
-        c = stored.checkpoint
         with paged(ctx, baton) as look:
-            terminal.say(look.paint(f"checkpoint {stored.id}", "id"))
-            pins = marked(baton)
-            name = pins.names.get(stored.id)
-            marks = (("foreign=yes", stored.foreign_words), ("pinned=yes", pins.pinned(stored.id)))
-            terminal.say_lines([*(text for text, on in marks if on), *([key_value("name", name)] if name else [])])
-            head = [
-                ("kind", c.kind),
-                ("label", c.label or ""),
-                ("created", look.beside(c.created)),
-                ("previous", c.previous or ""),
-                ("commit", stored.commit),
-                ("base", stored.base or ""),
-                *([("agent", f"{c.agent.name} {c.agent.session or ''}".strip())] if c.agent else []),
-            ]
-            stands = baton.with_standing(stored)  # where chains were joined: numbered as 'resume' numbers them
-            seen = observed_pairs(c.observed, tests_then(baton.store, stored), baton.told(stored))
-            changes = baton.decision_changes(stands)
-            said = resume_lines(stands.checkpoint, c.head or "", None, "", observed=seen, changes=changes)
-            said += [key_value("withdrew", f"{one.number}: {one.text}") for one in baton.withdrew(stored)]
-            terminal.say_lines(quote([*(key_value(*pair) for pair in head), *said, *_files(c.files)], stored))
-            if forms:
-                from gitbaton.care.tools import comparing
+            from gitbaton.care.tools import comparing
 
-                colour, place = "--color=always" if look.colors else "--color=never", ctx.obj.repo_root or os.getcwd()
+            place = ctx.obj.repo_root or os.getcwd()
+            if stable:
+                _lines(baton, look, stored)
+            else:
+                _page(baton, look, stored, place, table=not forms)
+            if forms:
+                colour = "--color=always" if look.colors else "--color=never"
                 changed = b"".join(comparing.changes(baton, [stored], [colour, *forms], paths, place, look.columns))
                 terminal.write(f"\n{os.fsdecode(changed)}\n" if changed else "")
     return 0
@@ -151,6 +144,56 @@ def _print(ctx: Invocation, baton: Baton, stored: Stored, name: str, path: str) 
         else:
             terminal.say_lines([f"tree {plain(name)}\n", *map(quoted, found)])
     return 0
+
+
+def _page(baton: Baton, look: "Look", stored: Stored, place: str, *, table: bool) -> None:
+    """Print a checkpoint for people, with a ``table`` of how much changed in each file."""
+    from gitbaton.care.tools import comparing
+    from gitbaton.cli import view
+
+    pins, c, stands = marked(baton), stored.checkpoint, baton.with_standing(stored)  # joined: numbered as 'resume' has it
+    facts = view.ViewFacts(
+        later=tests_then(baton.store, stored), told=baton.told(stored), changes=baton.decision_changes(stands)
+    )
+    form = view.form(look, stored) if table else []
+    changed = b"".join(comparing.changes(baton, [stored], form, (), place, None)) if form else b""
+    named = [f"label {c.label}"] if c.label else []
+    pinned = [f"pinned as {name}" if (name := pins.names.get(stored.id)) else "pinned"] if pins.pinned(stored.id) else []
+    ids = [("commit", stored.commit), ("base", stored.base), ("before", c.previous)]
+    rows = [
+        *([view.ViewRow(name="kept as", text=", ".join([*named, *pinned]))] if named or pinned else []),
+        *view.words(baton, look, stands, facts),
+        *(view.ViewRow(name=f"withdrew {one.number}", text=one.text) for one in baton.withdrew(stored)),
+        *view.observed(look, stored, facts),
+        *(view.files(look, stored, baton.redactor.text(os.fsdecode(changed))) if table else [view.amount(look, stored)]),
+        view.ViewRow(name="ids", text=", ".join(f"{name} {baton.abbreviate(oid)}" for name, oid in ids if oid)),
+    ]
+    terminal.say_lines(view.lines(look, stored, rows))
+
+
+def _lines(baton: Baton, look: "Look", stored: Stored) -> None:
+    """Print a checkpoint as KEY=VALUE lines."""
+    c = stored.checkpoint
+    terminal.say(f"checkpoint {stored.id}")
+    pins = marked(baton)
+    name = pins.names.get(stored.id)
+    marks = (("foreign=yes", stored.foreign_words), ("pinned=yes", pins.pinned(stored.id)))
+    terminal.say_lines([*(text for text, on in marks if on), *([key_value("name", name)] if name else [])])
+    head = [
+        ("kind", c.kind),
+        ("label", c.label or ""),
+        ("created", look.beside(c.created)),
+        ("previous", c.previous or ""),
+        ("commit", stored.commit),
+        ("base", stored.base or ""),
+        *([("agent", f"{c.agent.name} {c.agent.session or ''}".strip())] if c.agent else []),
+    ]
+    stands = baton.with_standing(stored)  # where chains were joined: numbered as 'resume' numbers them
+    seen = observed_pairs(c.observed, tests_then(baton.store, stored), baton.told(stored))
+    changes = baton.decision_changes(stands)
+    said = resume_lines(stands.checkpoint, c.head or "", None, "", observed=seen, changes=changes)
+    said += [key_value("withdrew", f"{one.number}: {one.text}") for one in baton.withdrew(stored)]
+    terminal.say_lines(quote([*(key_value(*pair) for pair in head), *said, *_files(c.files)], stored))
 
 
 def _files(files: FileState | None) -> list[str]:

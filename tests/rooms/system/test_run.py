@@ -103,7 +103,7 @@ def test_odd_settings(repo: Sandbox) -> None:
         repo.git("config", *pair.split("=", 1))
     repo.write("ü.txt", "new\n")
     assert repo.ok("snapshot", "--track", "t", "--step", "ü").err == ""
-    assert "step=ü\n" in repo.ok("resume", "--live").out
+    assert "step=ü\n" in repo.ok("resume", "--porcelain", "--live").out
     assert repo.tree("refs/baton/tracks/t").keys() == {"a.txt", "ü.txt"}
 
 

@@ -259,7 +259,7 @@ def test_failing_to_write_is_a_warning_and_exit_0(repo: Sandbox, what: str) -> N
         "warning: 'runtime/checkpoints/LATEST.md' was not written" if what == "folder" else "warning: the LATEST files are not"
     )
     assert done.out.startswith("main ") and done.err.startswith(said)
-    assert repo.ok("resume").out.startswith("track=main\n")
+    assert repo.ok("resume", "--porcelain").out.startswith("track=main\n")
     assert [f for f in files(repo.path / FOLDER) if f.startswith(".")] == []
 
 

@@ -202,14 +202,14 @@ def test_resume_without_a_track(repo: Sandbox, run: Run) -> None:
     none = run("resume")
     assert none.code == 2 and none.err.startswith("fatal: there is no checkpoint in this repository\n")
     run("snapshot", "--track", "one", "--step", "s", "--no-set-current")
-    assert run("resume").out.startswith("track=one\n")
+    assert run("resume", "--porcelain").out.startswith("track=one\n")
     run("snapshot", "--track", "two", "--step", "s", "--no-set-current")
     several = run("resume")
     assert several.code == 128 and several.out == ""
     assert several.err.splitlines()[1:] == ["hint: track 'one'", "hint: track 'two'"]
     assert run("tracks", "use", "two").code == 0
-    assert run("resume").out.startswith("track=two\n")
-    assert run("resume", "--track", "one").out.startswith("track=one\n")
+    assert run("resume", "--porcelain").out.startswith("track=two\n")
+    assert run("resume", "--porcelain", "--track", "one").out.startswith("track=one\n")
     missing = run("resume", "--track", "three")
     assert missing.code == 2 and missing.err.startswith("fatal: there is no track 'three'\n")
     assert (
@@ -322,7 +322,7 @@ def test_no_stored_text_drives_a_terminal(repo: Sandbox, run: Run) -> None:
 def test_show_says_everything(repo: Sandbox, run: Run) -> None:
     repo.write("b.txt", "new")
     run("snapshot", "--track", "main", "--step", "one", "--label", "L", "--note", "n")
-    found = dict(read_lines("x=" + run("show").out))
+    found = dict(read_lines("x=" + run("show", "--porcelain").out))
     oid = repo.git("rev-parse", "refs/checkpoints/main")
     assert found["x"] == f"checkpoint {oid}"
     assert (found["kind"], found["label"], found["track"], found["note"], found["changed"]) == ("manual", "L", "main", "n", "1")
