@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from gitbaton.care.tools.summarizing import markdown, unlocated
 from gitbaton.checkpoints.baton import Request
 from tests.kit import Sandbox
 from tests.kit.talks import Talk
@@ -68,6 +69,36 @@ def test_a_summary_holds_no_secret(repo: Sandbox) -> None:
     repo.ok("snapshot", f"key works: {KEY}")
     repo.git("config", "baton.redact", "on")
     assert KEY not in repo.ok("summary").out
+
+
+@pytest.mark.deep
+def test_a_summary_names_no_folder_of_this_machine(repo: Sandbox, tmp_path: Path) -> None:
+    home, here, docs = os.environ["HOME"], str(repo.path), tmp_path / "my docs"
+    repo.git("worktree", "add", "-q", "--detach", str(docs))
+    scratch, fetched = "/opt/scratch of me", "/Users/ann/w/proj"
+    windows = here.replace("/", "\\")
+    told = {
+        f"in {here} alone": "in . alone",
+        f"in '{here}', {here}: {here}/.": "in '.', .: .",
+        f"cd {here}/ && ls {here}/src/*": "cd ./ && ls src/*",
+        f"file://{here}/a.txt and vscode://file{here}/a.txt:3": "a.txt and a.txt:3",
+        f"vscode-remote://wsl+Ubuntu{here}/a.txt": "a.txt",
+        f"\\\\wsl$\\Ubuntu{windows}\\src\\a.txt": "src\\a.txt",
+        f"{home} {home}. ({home}/x) -I{home}/inc --x={home}": "~ ~. (~/x) -I~/inc --x=~",
+        f"{docs}/a.txt, file://{str(docs).replace(' ', '%20')}": "../my docs/a.txt, ../my docs",
+        f"{docs}".replace(" ", "\\ ") + "/b.txt": "../my docs/b.txt",
+        f"{scratch}/x": "$TMPDIR/x",
+        # names that only begin or end like them, and other machines'
+        f"{here}-2 {here}2/x {home}.old": f"{here}-2 {here}2/x {home}.old",
+        f"https://example.com{home}/x": f"https://example.com{home}/x",
+        f"/mnt{home}/x {home[1:]}": f"/mnt{home}/x {home[1:]}",
+    }
+    repo.ok("snapshot", "--track", "t", "s", *(word for said in told for word in ("--decision", said)))
+    rows = repo.ok("summary", "t", env={"TMPDIR": scratch}).out.split("## Decisions\n\n")[1].splitlines()
+    assert [row.removeprefix("- ") for row in rows] == [markdown(said) for said in told.values()]
+    known = unlocated({fetched: ".", "/Users/ann": "~", "/mnt/c/Users/bo": "~"})
+    assert known(f"{fetched}/a $HOME/w/proj/b ~/w/proj /Users/ann/x") == "a b . ~/x"
+    assert known("C:\\Users\\bo\\x /mnt/c/Users/bo c:/Users/bob") == "~\\x ~ c:/Users/bob"
 
 
 @pytest.mark.deep

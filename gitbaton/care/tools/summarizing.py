@@ -19,12 +19,19 @@ from gitbaton.checkpoints.render import current_plans, quoted, since_run, test_r
 from gitbaton.checkpoints.store import SAFETY
 from gitbaton.checkpoints.store.chain import AFTER, in_beside, replay
 from gitbaton.checkpoints.survey import tests_then
-from gitbaton.git.questions import is_ancestor
+from gitbaton.git.questions import is_ancestor, worktrees
 from gitbaton.git.run import zsplit
 from gitbaton.git.treediff import differences
 
 _FILES = 50
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>|~&$]|^[-+#]|^[0-9]+(?=[.)]))")
+# What stands before a path and goes with it: nothing that is of a longer path, or the beginning of an address of a file here.
+_BEFORE = (
+    r"(?:(?<![\w.~/\\%+$)}-])|(?<=\B-[A-Z]))"
+    r"(?:(?:[a-z][a-z0-9+.-]*:/+|[/\\]{2,})(?:localhost|file|wsl(?:\+|%2b|(?:\$|\.localhost)[/\\]+)[\w.-]+)?)?"
+)
+_SLASH = r"[/\\]+"
+_HOME = re.compile(r"(?:/mnt/[a-z])?/(?:home|Users)/[^/]+|/root(?=/|\Z)")
 # What a forge makes a link of without any markup: addresses with a scheme or "www", mail and mentions, issues, commits.
 _LINK = re.compile(r":(?=//)|www(?=\.)|@(?=\S)|#(?=\w)|GH-(?=\w)|/(?:issues|pull)/(?=\w)|[0-9a-f]{6}(?=[0-9a-f])", re.I)
 
@@ -121,22 +128,19 @@ def _reverted(baton: Baton, items: Sequence[Stored], before: Mapping[Oid, Stored
     return found
 
 
-def summary(baton: Baton, given: SummaryPart, home: str) -> list[str]:
-    """Return the lines of the summary; secrets are replaced, and so are the paths of this machine. Raises ScanError."""
+def summary(baton: Baton, given: SummaryPart, folders: Mapping[str, str]) -> list[str]:
+    """Return the lines of the summary. Secrets are replaced, and so are the paths of work trees and home folders, and of the
+    ``folders`` given, each with what it is called. Raises ScanError."""
     redact, away = scanner(baton), taken_back(baton, baton.store.below(given.items[-1]).items[::-1])
     items = tuple(s for s in given.items if s.id not in away) or given.items
     last = items[-1]
-    places = {s.checkpoint.files.worktree.path for s in items if s.checkpoint.files}
-    paths = [
-        *((f"{os.path.normpath(path)}/", "") for path in sorted(places, key=len, reverse=True) if path),
-        *([(f"{home}/", "~/")] if len(home) > 1 else []),
-    ]
+    roots = {s.checkpoint.files.worktree.path for s in given.items if s.checkpoint.files}
+    beside = {root: f"../{os.path.basename(root)}" for _, _, root in worktrees(baton.repo)}
+    homes = {found[0]: "~" for found in map(_HOME.match, roots) if found}  # also of the machines that others worked on
+    located = unlocated({**homes, **folders, **beside, **dict.fromkeys(roots, ".")})
 
     def text(said: str) -> str:
-        said = redact.text(said)
-        for path, short in paths:
-            said = said.replace(path, short)
-        return markdown(first_line(said))
+        return markdown(first_line(located(redact.text(said))))
 
     end = given.items[-1].checkpoint
     gone = {one.digest for one in end.standing.withdrawn} if end.standing else set[str]()
@@ -157,6 +161,34 @@ def summary(baton: Baton, given: SummaryPart, home: str) -> list[str]:
     for heading, rows in parts:
         lines += [f"## {heading}", "", *rows, ""] if rows else []
     return lines[:-1]
+
+
+def unlocated(folders: Mapping[str, str]) -> Callable[[str], str]:
+    """Return what replaces the paths of folders in a text by what each is called, and those below ``.`` by their names in it.
+    A path may be quoted, encoded, an address, as a shell writes it (``~``, ``$HOME``) or as Windows does."""
+    known = {os.path.normpath(path): called for path, called in folders.items() if path.strip("/")}
+    forms: dict[str, str] = {}
+    for path in sorted(known, key=len):
+        above = next((home for home, called in known.items() if called == "~" and path.startswith(f"{home}/")), "")
+        names = path.removeprefix(above).strip("/").split("/")
+        begin = rf"(?:{forms[above]}|~|\$HOME|\$\{{HOME\}})" if above else ""
+        if names[0] == "mnt" and len(names) > 2 and len(names[1]) == 1:  # a drive of Windows, as its Linux has it
+            begin, names = rf"(?:{_SLASH}mnt{_SLASH}{names[1]}|{names[1]}:)", names[2:]
+        forms[path] = begin + "".join(_SLASH + "".join(map(_letter, name)) for name in names)
+    called, either = [known[path] for path in reversed(forms)], "|".join(f"({form})" for form in reversed(forms.values()))
+    pattern = re.compile(rf"{_BEFORE}(?:{either or '(?!)'})(?:{_SLASH}(?=[\w.])|(?![\w+~-]|\.\w))", re.I)
+
+    def short(found: re.Match[str]) -> str:
+        name = called[(found.lastindex or 1) - 1]
+        slash = found[0][-1] if found[0][-1] in "/\\" else ""
+        return "" if slash and name == "." else name + slash
+
+    return lambda text: pattern.sub(short, text)
+
+
+def _letter(char: str) -> str:
+    """Return the pattern of a character of a file's name."""
+    return char if char.isalnum() and char.isascii() else rf"(?:\\?{re.escape(char)}|%{os.fsencode(char).hex('%')})"
 
 
 def markdown(text: str) -> str:

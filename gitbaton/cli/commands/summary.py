@@ -9,6 +9,8 @@ from gitbaton.checkpoints.names import moment_of
 from gitbaton.cli.common import Track, opened
 from gitbaton.cli.options import Argument, Invocation, Option
 
+_SAYS_NOTHING = ("", "/tmp", "/var/tmp")
+
 
 def command(
     ctx: Invocation,
@@ -32,5 +34,8 @@ def command(
     """
     with opened(ctx) as baton:
         moment = None if since is None else moment_of(baton.store, since, "as in '2 hours ago' or '2026-01-31'")
-        terminal.say_lines(summary(baton, part(baton, which, track, moment), os.path.expanduser("~")))
+        home, scratch = os.path.expanduser("~"), os.environ.get("TMPDIR", "")
+        folders = {os.path.realpath(home): "~", home: "~"}
+        folders |= {} if scratch.rstrip("/") in _SAYS_NOTHING else {scratch: "$TMPDIR"}
+        terminal.say_lines(summary(baton, part(baton, which, track, moment), folders))
     return 0
