@@ -70,6 +70,36 @@ def test_the_list_of_runs_says_the_age_what_is_done_and_what_is_not(ran: Sandbox
     assert re.search(r"^\* s +\? +0 of 0 steps done  ! not finished: it cannot be read: ", ran.here("run", "list").out, re.M)
 
 
+@pytest.mark.deep
+def test_a_step_is_done_where_a_killed_plan_has_not_to_do_it_again(repo: Sandbox) -> None:
+    rows = (("a", "f", "a.out"), ("b", "a.out", "b.out"), ("c", "b.out", "c.out"))
+    steps = [
+        f'[step.{name}]\nrun = "cp {read} {write}"\nreads = ["{read}"]\nwrites = ["{write}"]\n' for name, read, write in rows
+    ]
+    repo.write("baton.toml", "".join(steps))
+    for text in ("1", "2"):
+        repo.write("f", text)
+        repo.ok("run", "--run", "r", "--plan", "baton.toml")
+    found = {}
+    for left in ("release", "end c", "begin c", "end b", "begin b", "end a", "begin a", "claim"):
+        said = repo.here("run", "list")
+        found[left] = said.out.split("r  now  ")[1].split(" of")[0], *said.out.split("not finished: ")[1:]
+        hint = "" if left == "release" else "hint: 'git baton run --continue r' goes on with it\n"
+        assert said.err == hint, left
+        repo.git("update-ref", "refs/baton/runs/r", "refs/baton/runs/r~1")
+    open_ = "the end of the plan is not recorded"
+    assert found == {
+        "release": ("3",),
+        "end c": ("3", f"{open_}\n"),
+        "begin c": ("2", f"{open_}; 'c' has begun and has no end\n"),
+        "end b": ("2", f"{open_}\n"),
+        "begin b": ("1", f"{open_}; 'b' has begun and has no end\n"),
+        "end a": ("1", f"{open_}\n"),
+        "begin a": ("0", f"{open_}; 'a' has begun and has no end\n"),
+        "claim": ("3", f"{open_}\n"),
+    }
+
+
 def test_there_is_no_run_yet(repo: Sandbox) -> None:
     done = repo.here("run", "list")
     assert (done.code, done.out, done.err) == (0, "", "")

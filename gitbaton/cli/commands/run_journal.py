@@ -1,5 +1,6 @@
 """``git baton run list``, ``verify``, ``export`` and ``prune``: what is done with the journals of runs."""
 
+from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Annotated, Optional
 
@@ -9,13 +10,15 @@ from gitbaton.base.errors import MENDS, BatonError, UsageError
 from gitbaton.base.values import value
 from gitbaton.care.retention.removing import sweep
 from gitbaton.checkpoints.baton import Baton
+from gitbaton.checkpoints.render import in_shell
 from gitbaton.cli.common import ARun, AsJson, DryRun, opened, paged, picked, print_json, warn_all
 from gitbaton.cli.look import Cell, Column, Look
 from gitbaton.cli.options import Argument, Invocation, Option
 from gitbaton.runs.claims import Claims
+from gitbaton.runs.graph import edges
 from gitbaton.runs.journal import upkeep
 from gitbaton.runs.journal.chain import Journal, chosen, in_use, remembered
-from gitbaton.runs.journal.state import fold
+from gitbaton.runs.journal.state import RunState, fold
 from gitbaton.runs.journal.upkeep import export, to_export, verify
 from gitbaton.runs.plans import duration, kept_plan, whole
 
@@ -59,6 +62,8 @@ def list_runs(ctx: Invocation, json: AsJson = False) -> int:
         else:
             with paged(ctx, baton) as look:
                 terminal.say_lines(look.table(RUNS, [_cells(look, row, current=row.run == last) for row in rows]))
+            for row in [row for row in rows if row.why and row.at is not None and not row.foreign][:1]:
+                terminal.tell(f"hint: 'git baton run --continue {in_shell(row.run)}' goes on with it")
     return 0
 
 
@@ -74,11 +79,24 @@ def _row(baton: Baton, journal: Journal, run: str) -> RunRow:
     try:
         records = journal.records(run)
         state = fold(records)
-        steps = {*state.steps, *(step.name for step in whole(kept_plan(state, objects), state, objects).steps)}
+        waits = edges(whole(kept_plan(state, objects), state, objects).steps)
     except BatonError as error:
         return RunRow(run=run, why=(f"it cannot be read: {error.message}",))
-    done = sum(step.end is not None and not state.unfinished(step) for step in state.steps.values())
+    steps, done = {*state.steps, *waits}, len(_done(state, waits))
     return RunRow(run=run, why=state.why, at=records[-1].record.at, done=done, steps=len(steps), foreign=state.foreign)
+
+
+def _done(state: RunState, waits: Mapping[str, Collection[str]]) -> Mapping[str, int]:
+    """Return the steps that are done, each with the number of the record that says so. While a plan is not at its end, an
+    earlier result counts only where nothing that the step ``waits`` for is to be done, or was done, after it."""
+    ended = {name: step.end.record.seq for name, step in state.steps.items() if step.end and not state.unfinished(step)}
+    if state.plan is None or state.over:
+        return ended
+    tried = {name for name, step in state.steps.items() if step.last is not step.end and step.settled is None}
+    ended = {name: at for name, at in ended.items() if name not in tried}
+    while late := {name for name, at in ended.items() if any(ended.get(one, at) >= at for one in waits.get(name, ()))}:
+        ended = {name: at for name, at in ended.items() if name not in late}
+    return ended
 
 
 def _newest(row: RunRow) -> tuple[float, str]:

@@ -126,7 +126,7 @@ class RunState:
         """The unfinished parts, one sentence each."""
         why = [text for step in self.steps.values() if (text := self.unfinished(step))]
         if self.plan is not None and not self.over:
-            why.insert(0, "the plan is stopped" if self.released is not None else "the plan is not at its end")
+            why.insert(0, "the plan is stopped" if self.released is not None else "the end of the plan is not recorded")
         if self.repair is not None:
             why.append("a repair is not at its end")
         if self.cut and self.lost is not None:

@@ -179,7 +179,7 @@ def test_a_gate_waits_until_somebody_answers() -> None:
 def test_a_plan_is_unfinished_until_it_is_released_as_complete() -> None:
     claim = record("claim", None, plan="baton.toml")
     release = record("release", None, state="complete")
-    assert fold(log(claim)).why == ("the plan is not at its end",)
+    assert fold(log(claim)).why == ("the end of the plan is not recorded",)
     assert fold(log(claim, replace(release, state="stopped"))).why == ("the plan is stopped",)
     done = fold(log(claim, release))
     assert done.finished and done.plan is not None and done.released is not None
