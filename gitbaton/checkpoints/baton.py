@@ -641,7 +641,7 @@ class Baton:
             if result.code != 0:  # the tree before cannot be read: then all is new
                 result = self.repo.git.run("ls-tree", "-r", "-z", "--name-only", after)
             if result.code != 0:
-                raise CollectedError(f"an object is not here, or torn; nothing is recorded: {result.fatal()}", MENDS)
+                raise CollectedError(f"an object is not here, or torn: {result.fatal()}", MENDS)
             self._compared = before, after, result.out
         return self._compared[2]
 
@@ -852,8 +852,10 @@ class Baton:
             return False
 
     def _others(self) -> list[str]:
-        tracks = sorted([*self.store.chains()[0], *self.store.strange()])
-        return [f"track {in_quotes(track)}" for track in tracks[:20]] + (["..."] if len(tracks) > 20 else [])
+        tracks = [in_quotes(track) for track in sorted([*self.store.chains()[0], *self.store.strange()])]
+        more = f" and {len(tracks) - 20} more: git baton tracks" if len(tracks) > 20 else ""
+        said = f"{'the track is' if len(tracks) == 1 else 'the tracks are'} {', '.join(tracks[:20])}{more}"
+        return [said if tracks else TAKE_ONE]
 
     def resume(self, track: str | None = None, *, live: bool = False, name: str | None = None) -> Resumed:
         """Return the newest checkpoint of a track, or the one that ``name`` means, and with ``live`` its drift.

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from functools import partial
 
 from gitbaton.base.codec import counted, earlier_ids, in_quotes, payload, timestamp
-from gitbaton.base.errors import TAKE_ONE, AmbiguousNameError, BatonError, NotFoundError, RecordError, UsageError
+from gitbaton.base.errors import MENDS, TAKE_ONE, AmbiguousNameError, BatonError, NotFoundError, RecordError, UsageError
 from gitbaton.base.model import Oid, Stored
 from gitbaton.checkpoints.render import candidate, in_shell
 from gitbaton.checkpoints.store import CHAINS, SAFETY, TIPS, Store, chain_ref, fetched_ref, track_of
@@ -272,7 +272,7 @@ def _listing(track: str) -> str:
 def _refuse_torn(store: Store, track: str, oids: list[Oid]) -> None:
     """Raise RecordError if a part of the chain cannot be read: the missing checkpoint may be there."""
     if torn := store.torn(track, oids):
-        raise RecordError(torn)
+        raise RecordError(torn, MENDS)
 
 
 def _at(store: Store, track: str, text: str, later: Later | None) -> Stored:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from gitbaton.git.repo import Repo
 
+sys.setrecursionlimit(9_000)  # a path that the kernel takes has up to 2,047 folders, and up to four calls walk each
+
 _FATAL, _SIGINT, _SIGPIPE = 128, 130, 141  # git's; 128+n for signals
 
 

@@ -14,7 +14,7 @@ from gitbaton.git.binary import BinaryObjects
 from gitbaton.git.objects import Algorithm, NewObject, Object, Objects, is_oid, zero
 from gitbaton.git.reffiles import lying
 from gitbaton.git.repo import Repo
-from gitbaton.git.run import Git, checked
+from gitbaton.git.run import Git, checked, mends
 
 _WANTED = 1000
 _HEX = re.compile(rb"[0-9a-f]+\Z")
@@ -240,7 +240,7 @@ def _walk_ends(tips: Iterable[Oid], without: Iterable[Oid]) -> bytes:
 def _walked(repo: Repo, *words: str, stdin: bytes = b"") -> bytes:
     result = repo.git.run("rev-list", _MISSING, *words, stdin=stdin)
     if result.code != 0:
-        raise RecordError(f"not every object can be read: {result.fatal()}")
+        raise RecordError(f"not every object can be read: {result.fatal()}", *mends(result))
     return result.out
 
 

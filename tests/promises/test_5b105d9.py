@@ -20,6 +20,8 @@ LEXER = r"\1\2; 1 path came from elsewhere than the checkpoint: 'src/lexer.txt'"
 BOTH = r"\1\2; 2 paths came from elsewhere than the checkpoint: 'a.txt', 'src/lexer.txt'"
 AUTO = "resume --track auto --live|verify --track auto"
 FREED = "'git gc' frees their bytes; git runs it in its own time"
+TRACKS = r"\1the tracks are \2, \3, \4, \5,"
+NONE = "the hooks of an agent record it: 'git baton agent list' says which agents have them"
 SETTLE = "'git baton run settle deploy --run single --done' or 'git baton run settle deploy --run single --undone'"
 WHAT = '  "what": "restore of e5bee44127: in a conflict"'
 STAYS = '1 commit since stays: 9e322512a1 "faster"\n'
@@ -73,9 +75,15 @@ CHANGED = (
     Changed(
         "undo -n.*",
         "(nothing to undo in this work tree)$",
-        r"\1\nhint: 'git baton log' lists what 'git baton restore CHECKPOINT' brings back",
+        r"\1\nhint: 'git baton log --all' lists what 'git baton restore CHECKPOINT' brings back",
     ),
     # Every hint names a command that works as it is typed.
+    Changed(
+        "resume --track gone",
+        r"(hint: )track ('auto')\nhint: track (.+)\nhint: track (.+)\nhint: track (.+)\nhint: track",
+        TRACKS,
+    ),
+    Changed("transcript show main", "baton.transcripts is 'off', 'position' or 'full'", NONE),
     Changed("resume.*", "'git baton approve publish'", "'git baton run approve publish --run plan'"),
     Changed("resume.*", "'git baton settle deploy' decides", SETTLE),
     # The verbs of runs and threads stand under one word each.

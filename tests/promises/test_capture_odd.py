@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import socket
+import subprocess
 import sys
 from collections.abc import Callable
 
@@ -414,3 +416,24 @@ def test_t24_more_flags_than_the_json_holds(repo: Sandbox, bit: str) -> None:
     assert blob == b"".join(letter + b"\t" + name.encode() + b"\0" for name in names)
     assert repo.git("show", f"{CHAIN}:{names[700]}") == "hidden edit"
     repo.fsck()
+
+
+@pytest.mark.deep
+def test_a_file_below_more_folders_than_python_calls_deep_is_taken_in_and_comes_back(repo: Sandbox) -> None:
+    name, here = "d/" * 1_100 + "f", os.getcwd()
+    for text in ("one\n", "two\n"):
+        os.chdir(repo.path)
+        for _ in range(1_100):
+            os.makedirs("d", exist_ok=True)
+            os.chdir("d")
+        with open("f", "w", encoding="ascii") as file:
+            file.write(text)
+        os.chdir(here)
+        repo.ok("snapshot", "--track", "t", text)
+    taken = repo.ok("diff", "t~1", "t", "--name-only").out
+    done = repo.baton("restore", "t~1", "--exact")
+    left = repo.run("cat", name).out
+    subprocess.run(["rm", "-rf", "d"], cwd=repo.path, check=True)  # pytest's own way of removing it is not that deep
+    assert "this is a bug" not in done.err
+    many = resource.getrlimit(resource.RLIMIT_NOFILE)[0] > 4_000  # git and we hold each folder open on the way down
+    assert not many or (taken, done.code, left) == (f"{name}\n", 0, "one\n")

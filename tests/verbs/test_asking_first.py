@@ -52,7 +52,8 @@ def test_prune_does_not_ask_with_yes_nor_without_a_terminal_nor_for_nothing(thre
     with Terminal(three.path, "prune", "--keep-last", "2", "--yes") as screen:
         assert screen.end() == 0 and b"[y/N]" not in screen.shown
     assert left(three) == ["step 2", "step 1"]
-    three.ok("prune", "--keep-last", "1")
+    with Terminal(three.path, "prune", "--keep-last", "1", "--json") as screen:
+        assert screen.end() == 0 and b"[y/N]" not in screen.shown
     assert left(three) == ["step 2"]
 
 

@@ -57,7 +57,7 @@ def examine(places: Iterable[Place], cwd: str) -> list[DoctorFinding]:
     result = [_path(env) if there else _remarked(_path(env))]
     if not there:
         named = " ".join(client.name for client in CLIENTS if is_here(client, env)) or CLIENTS[0].name
-        mend = f"git baton agent install {named}"
+        mend = f"git baton agent install {named}" + ("" if "project" in known else " --user")
         result.append(DoctorFinding(name="agents", ok=True, text="none is installed", mend=mend, remark=True))
     root = known["project"].root if "project" in known else None
     for row in there:

@@ -71,9 +71,13 @@ def write_atomic(
     content, in nanoseconds. ``sync``: it is on disk, with its name, when the call returns.
     """
     temporary = temporary or path + ".new"
-    with suppress(FileNotFoundError):
-        os.unlink(temporary, dir_fd=folder)
-    fd = os.open(temporary, NEW, mode, dir_fd=folder)
+    try:
+        with suppress(FileNotFoundError):
+            os.unlink(temporary, dir_fd=folder)
+        fd = os.open(temporary, NEW, mode, dir_fd=folder)
+    except OSError as error:
+        error.filename = path  # the name that the caller knows
+        raise
     try:
         with closing_fd(fd):
             if made is not None:

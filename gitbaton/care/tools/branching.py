@@ -8,7 +8,7 @@ from collections.abc import Collection
 from contextlib import closing, suppress
 
 from gitbaton.base.codec import first_line, in_quotes, os_error, plain
-from gitbaton.base.errors import BatonError, GitError, RecordError, RefConflictError, UsageError
+from gitbaton.base.errors import MENDS, BatonError, GitError, RecordError, RefConflictError, UsageError
 from gitbaton.base.model import KEPT, Checkpoint, FileState, Oid, Stored
 from gitbaton.base.system.files import remove_folder
 from gitbaton.base.values import replace, value
@@ -150,7 +150,7 @@ def _commit(baton: Baton, stored: Stored, head: Oid | None, tree: Oid) -> tuple[
     """Return the commit of the files, and the warnings about its author."""
     found = baton.repo.objects.info(stored.tree)
     if found is None or found.kind != "tree":
-        raise RecordError(f"checkpoint '{baton.short(stored.id)}' names the tree {stored.tree}, which is not here")
+        raise RecordError(f"checkpoint '{baton.short(stored.id)}' names the tree {stored.tree}, which is not here", MENDS)
     author, warnings = baton.author()
     parents = (head,) if head else ()
     words = message(stored.id, baton.redactor.checkpoint(stored.checkpoint))

@@ -165,7 +165,7 @@ class PresentState:
         if moved:
             raise StaleError(f"{in_quotes(moved[0])} changed meanwhile; nothing is changed", paths=moved)
         refuse_changed(self.index)
-        if self.repo.objects.head() != self.head:
+        if self.baton.head()[0] != self.head:
             raise StaleError("HEAD moved meanwhile; nothing is changed")
 
     def _moved(self) -> tuple[str, ...]:

@@ -45,13 +45,13 @@ def _next(baton: Baton, op: Op) -> tuple[Stored, int]:
     found = steps(baton.store, safety_ref(baton.repo.layout.git_dir, baton.repo.layout.common_dir))
     pile = found.undo if op == "undo" else found.redo
     if not pile:
-        lists = "'git baton log' lists what 'git baton restore CHECKPOINT' brings back"
-        some = op == "undo" and baton.repo.layout.root is not None and baton.store.meant()
+        lists = "'git baton log --all' lists what 'git baton restore CHECKPOINT' brings back"
+        some = op == "undo" and baton.repo.layout.root is not None and baton.store.made_here()
         raise NoAnswerError(f"there is nothing to {op} in this work tree", *([lists] if some else []))
     target = pile[-1]
     if target.checkpoint.files is None:
         said = f"the next step to {op} cannot be carried out: its files are forgotten"
-        raise NoAnswerError(said, "'git baton log' lists what 'git baton restore CHECKPOINT' brings back")
+        raise NoAnswerError(said, "'git baton log --all' lists what 'git baton restore CHECKPOINT' brings back")
     here, there = baton.repo.worktree_id(), files_of(target).worktree
     # With GIT_WORK_TREE one git directory may have several work trees.
     several = os.path.isdir(there.path) and os.path.realpath(here.path) != os.path.realpath(there.path)

@@ -79,7 +79,7 @@ def command(
     What any rule keeps stays, and always each track's newest checkpoint, its last manual one, pinned and labelled ones, and
     what an unfinished run needs. Rules may stand in the configuration: baton.keepLast or baton.<track>.keepLast, and so on.
     With --threads only the rules given there count; each namespace's newest stays, and what delta channels are made of.
-    On a terminal the plan is shown, and asked for; without one it is carried out.
+    On a terminal the plan is shown, and asked for; without one, or with --json, it is carried out.
 
     Rules add up: what any of them keeps stays; see git-baton(1), RETENTION. --dry-run names exactly what would go and about how
     many bytes git would free. When anything of ours cannot be read, or somebody else's ref is in our namespace, nothing is
@@ -91,7 +91,7 @@ def command(
         git baton prune --kind auto --keep-within 7d   # what somebody wrote stays
     """
     rules = parse_rules(lambda key: OPTIONS[key], keep_last, keep_within, keep_daily, keep_weekly)
-    ask = not (yes or dry_run) and askable()
+    ask = not (yes or json or dry_run) and askable()
     if threads:
         if drop_milestones or kind:
             raise UsageError(f"{'--kind' if kind else '--drop-milestones'} does not go with --threads")
@@ -106,7 +106,7 @@ def command(
             made = consented(
                 made,
                 lambda: plan(baton, wish, weigh=True),
-                lambda made: laid_out(ctx, baton, lambda look: _planned(baton, look, made, verbose), json=json),
+                lambda made: laid_out(ctx, baton, lambda look: _planned(baton, look, made, verbose)),
                 lambda made: apply(baton, made),
                 "remove them?",
             )
@@ -193,7 +193,7 @@ def _prune_threads(
             def show(made: ThreadPrunePlan) -> None:
                 told.update(_facts(store, made))
                 seen = weighed(store, baton.repo, made)
-                laid_out(ctx, baton, lambda look: _planned_threads(look, seen, told, verbose), json=json)
+                laid_out(ctx, baton, lambda look: _planned_threads(look, seen, told, verbose))
 
             def carry_out(made: ThreadPrunePlan) -> ThreadPrunePlan:
                 try:

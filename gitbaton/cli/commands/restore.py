@@ -3,7 +3,6 @@
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from functools import partial
 from typing import TYPE_CHECKING, Annotated, Optional
 
 from gitbaton.base import terminal
@@ -121,7 +120,11 @@ def command(
             foreign=foreign,
         )
         ask = not (yes or force or json or dry_run) and askable()
-        hint, works = "to restore that path: git baton restore", partial(baton.tip, track)
+
+        def works() -> bool:
+            return foreign or not baton.tip(track).foreign
+
+        hint = "to restore that path: git baton restore"
         with _path_hint(None if only or paths else typed, directory, hint, works):
             if not talk and not only:
                 return carry_out(baton, "restore", order, dry_run=dry_run, json=json, verbose=verbose, ask=ask)
@@ -130,17 +133,19 @@ def command(
 
 
 @contextmanager
-def _path_hint(word: Optional[str], place: str, hint: str, works: Callable[[], object]) -> Iterator[None]:
+def _path_hint(word: Optional[str], place: str, hint: str, works: Callable[[], bool]) -> Iterator[None]:
     """Give a word that names no checkpoint, but a path as seen from a directory, a hint at how to name the path, where that
-    ``works`` without BatonError."""
+    ``works``; BatonError means that it does not."""
+    can = False
+    if word and is_path(place, word):  # asked before: a dry run leaves nothing open
+        with suppress(BatonError):
+            can = works()
     try:
         yield
     except NotFoundError as error:
         names = (word, *(parted(word, "..") or ())) if word else ()  # '../a.txt' reads as a range, too
-        if word and error.message in map(unknown, names) and is_path(place, word):
-            with suppress(BatonError):
-                works()
-                error.hints = (f"{hint} -- {in_shell(word)}",)
+        if word and can and error.message in map(unknown, names):
+            error.hints = (f"{hint} -- {in_shell(word)}",)
         raise
 
 
@@ -397,10 +402,10 @@ def revert(
             foreign=foreign,
         )
 
-        def works() -> object:
+        def works() -> bool:
             from gitbaton.checkpoints.restore.turnchoice import chosen
 
-            return chosen(baton, Order(track=track or ""))
+            return bool(chosen(baton, Order(track=track or "", foreign=foreign)))
 
         hint = "to take back what a turn did to that path: git baton revert"
         with _path_hint(None if paths else name, directory, hint, works):

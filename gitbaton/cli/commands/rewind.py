@@ -92,8 +92,10 @@ def command(
     one_meant(checkpoint, track)
     with opened(ctx) as baton:
         if not (os.isatty(0) and os.isatty(1)):
-            baton.lead(checkpoint, track)  # where there is none the hints lead nowhere
-            raise UsageError("rewind asks on a terminal, and this is none", *WITHOUT_A_TERMINAL)
+            lead = baton.lead(checkpoint, track)  # where there is none the hints lead nowhere
+            agent, looks = lead.checkpoint.agent, baton.repo.layout.root is None or lead.foreign
+            known = 1 if looks else 4 if agent is None or agent.transcript is None else None
+            raise UsageError("rewind asks on a terminal, and this is none", *WITHOUT_A_TERMINAL[:known])
         order = Order(exact=exact, index=index, force=force, foreign=foreign)
         if not listed and os.isatty(2) and os.environ.get("TERM", "dumb") != "dumb":
             if find_spec("textual") is not None:

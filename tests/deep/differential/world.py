@@ -66,7 +66,8 @@ MASKS = tuple(
         ),
         (r"^hint: 'git baton [a-z ]+' is now 'git baton [^']*'\n", ""),
         # Meant, and new since COMMIT: what newcomers asked for.
-        (r"^hint: (?:'git baton log' lists what|no secret in the words;|perhaps .* is meant$|run again each time,) ?.*\n", ""),
+        (r"^hint: (?:'git baton log(?: --all)?' lists what|no secret in the words;|run again each time,) ?.*\n", ""),
+        (r"^hint: perhaps .* is meant\n", ""),
         (r"^hint: git baton run --continue .*\n", ""),
         (r"^warning: (?:track '.*' is new; there is|this (?:undo|redo) puts other bytes over) .*\n", ""),
         (r'^      "bytes": .*\n', ""),  # of a push that is not the first

@@ -203,7 +203,7 @@ REFUSED: tuple[tuple[str, dict[str, Any], str], ...] = (
         {"track": "t", "step": "s", "next\x1b": "x"},
         "unknown argument 'next?'\nhint: 'snapshot' takes 'track'",
     ),
-    ("resume", {"track": "nowhere"}, "there is no track 'nowhere'\nhint: track 't'"),
+    ("resume", {"track": "nowhere"}, "there is no track 'nowhere'\nhint: the track is 't'"),
     ("verify", {"track": "nowhere"}, "there is no track 'nowhere'"),
     ("log", {"max_count": -1}, "'max_count' must be a number, 0 or more"),
     ("log", {"max_count": True}, "'max_count' must be a number"),

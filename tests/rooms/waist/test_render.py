@@ -206,7 +206,7 @@ def test_resume_without_a_track(repo: Sandbox, run: Run) -> None:
     run("snapshot", "--track", "two", "--step", "s", "--no-set-current")
     several = run("resume")
     assert several.code == 128 and several.out == ""
-    assert several.err.splitlines()[1:] == ["hint: track 'one'", "hint: track 'two'"]
+    assert several.err.splitlines()[1:] == ["hint: the tracks are 'one', 'two'"]
     assert run("tracks", "use", "two").code == 0
     assert run("resume", "--porcelain").out.startswith("track=two\n")
     assert run("resume", "--porcelain", "--track", "one").out.startswith("track=one\n")
