@@ -55,6 +55,13 @@ class NotFoundError(BatonError):
     exit_code = 2
 
 
+class NoCheckpointError(NotFoundError):
+    """There is no checkpoint at all."""
+
+    def __init__(self) -> None:
+        super().__init__("there is no checkpoint in this repository", TAKE_ONE)
+
+
 class NoAnswerError(BatonError):
     """The question was understood and the answer is no."""
 

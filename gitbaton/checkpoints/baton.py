@@ -17,6 +17,7 @@ from gitbaton.base.errors import (
     BatonError,
     CollectedError,
     GitError,
+    NoCheckpointError,
     NotARepositoryError,
     NotFoundError,
     RecordError,
@@ -821,7 +822,7 @@ class Baton:
             raise NotFoundError(f"the current track {in_quotes(current)} has no checkpoint any more", *self._others())
         chains = self.store.meant()
         if not chains:
-            raise NotFoundError("there is no checkpoint in this repository", TAKE_ONE)
+            raise NoCheckpointError
         if len(chains) > 1:
             raise AmbiguousNameError("no track is current in this work tree; name one with --track", *self._others())
         return self.tip(chains[0])

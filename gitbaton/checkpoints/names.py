@@ -10,7 +10,16 @@ from datetime import UTC, datetime
 from functools import partial
 
 from gitbaton.base.codec import counted, earlier_ids, in_quotes, payload, timestamp
-from gitbaton.base.errors import MENDS, TAKE_ONE, AmbiguousNameError, BatonError, NotFoundError, RecordError, UsageError
+from gitbaton.base.errors import (
+    MENDS,
+    TAKE_ONE,
+    AmbiguousNameError,
+    BatonError,
+    NoCheckpointError,
+    NotFoundError,
+    RecordError,
+    UsageError,
+)
 from gitbaton.base.model import Oid, Stored
 from gitbaton.checkpoints.render import candidate, in_shell
 from gitbaton.checkpoints.store import CHAINS, SAFETY, TIPS, Store, chain_ref, fetched_ref, track_of
@@ -211,7 +220,7 @@ def _current_track(store: Store) -> str:
     if track is None:
         tracks = store.meant()
         if not tracks:
-            raise NotFoundError("there is no checkpoint in this repository", TAKE_ONE)
+            raise NoCheckpointError
         if len(tracks) > 1:
             raise NotFoundError("no track is current in this work tree", "set one with 'git baton tracks use NAME'")
         track = next(iter(tracks))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 from gitbaton.base import terminal
 from gitbaton.base.codec import counted, in_quotes, plain, timestamp
-from gitbaton.base.errors import NotFoundError, RecordError, UsageError
+from gitbaton.base.errors import NoCheckpointError, NotFoundError, RecordError, UsageError
 from gitbaton.base.model import INSIDE, KINDS, STEPPING, TURN_ENDED, Oid, Stored, is_turn
 from gitbaton.checkpoints.baton import Baton
 from gitbaton.checkpoints.render import done, first_few, line, origin, porcelain, some, stored_document, title, verdict
@@ -17,6 +17,7 @@ from gitbaton.checkpoints.store import History, safety_ref
 from gitbaton.checkpoints.store.chain import replay
 from gitbaton.checkpoints.store.meta import Meta
 from gitbaton.cli.commands.retaining import marked
+from gitbaton.cli.commands.status import begin
 from gitbaton.cli.common import (
     AsJson,
     Nul,
@@ -25,6 +26,7 @@ from gitbaton.cli.common import (
     divided,
     is_path,
     left_out,
+    looking,
     one_meant,
     one_of,
     opened,
@@ -139,7 +141,12 @@ def command(
         chosen = any((grep, text, kind, agent, paths))  # what is asked for is shown
         whole, pins = json or stable or nul or no_fold or chosen, marked(baton)
         asked = partial(baton.history, track, everything=everything, name=name, wanted=wanted)
-        history, rows = _found(asked, pins, limit, whole=whole)
+        try:
+            history, rows = _found(asked, pins, limit, whole=whole)
+        except NoCheckpointError:
+            if name is not None or baton.readable_tips().problems:
+                raise
+            history, rows = History(items=(), problems=()), []
         newest = wanted is None and not graph and (name is None or baton.is_track(name))
         going = _under_way(baton, history, everything=everything) if newest else None
         if json:
@@ -153,6 +160,8 @@ def command(
             if rows and not chosen and until is None:
                 below = name is not None or limit is not None
                 rows, undone = _with_restores(baton, rows, everything=everything, below=below, fold=not no_fold)
+            if not (rows or history.problems or baton.store.meant()):
+                begin(baton, looking(ctx, baton))
             with paged(ctx, baton) as look:
                 lines = _lines(
                     baton, look, rows, history, pins, going, undone, everything=everything and not graph, graph=graph

@@ -1,10 +1,12 @@
 """``git baton resume``."""
 
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Optional
 
 from gitbaton.base import terminal
 from gitbaton.base.codec import Json, in_quotes, plain, told_document
-from gitbaton.base.errors import NotFoundError
+from gitbaton.base.errors import NoCheckpointError, NotFoundError
+from gitbaton.checkpoints.baton import Baton
 from gitbaton.checkpoints.render import (
     decisions_document,
     key_value,
@@ -22,6 +24,7 @@ from gitbaton.cli.common import (
     Lines,
     Tip,
     Track,
+    looking,
     one_meant,
     one_of,
     opened,
@@ -31,7 +34,7 @@ from gitbaton.cli.common import (
     warn_all,
 )
 from gitbaton.cli.options import Invocation, Option
-from gitbaton.runs.current import unfinished
+from gitbaton.runs.current import Unfinished, unfinished
 
 
 def command(
@@ -66,6 +69,8 @@ def command(
         try:
             found = baton.resume(track, live=live, name=checkpoint)
         except NotFoundError as error:
+            if isinstance(error, NoCheckpointError) and checkpoint is None and not baton.readable_tips().problems:
+                return _none(ctx, baton, runs, json=json, stable=stable)
             hints = (f"run {in_quotes(one.run)} is not finished: '{one.command}' goes on with it" for one in runs)
             raise NotFoundError(error.message, *error.hints, *hints) from None
         told = baton.told(found.stored)
@@ -87,8 +92,7 @@ def command(
                 head, seen = baton.abbreviate(c.head), observed_pairs(c.observed, later, told)
                 pairs = resume_lines(c, head, found.live, here, found.since, seen, found.changes, found.stored.restored)
                 terminal.say_lines(quote(pairs, found.stored))
-                going_on = ((("run", f"{one.run}: {'; '.join(one.why)}"), ("run_continue", one.going_on)) for one in runs)
-                terminal.say_lines(key_value(*pair) for pairs in going_on for pair in pairs)
+                terminal.say_lines(_going_on(runs))
             else:
                 from gitbaton.cli import view
 
@@ -104,3 +108,25 @@ def command(
     for text in sentences(found.live) if found.live and (json or stable) else ():
         terminal.tell(text)
     return 0
+
+
+def _none(ctx: Invocation, baton: Baton, runs: Sequence[Unfinished], *, json: bool, stable: bool) -> int:
+    """Say that there is no checkpoint yet, which is an answer, and how to begin; name the runs that are not finished."""
+    if json:
+        none: list[Json] = []
+        print_json({"checkpoint": None, "decisions": none, "runs": [one.document for one in runs], "warnings": none})
+    elif stable:
+        terminal.say_lines(_going_on(runs))
+    else:
+        from gitbaton.cli.commands.status import begin
+
+        begin(baton, looking(ctx, baton))
+        terminal.say_lines(plain(f"run {in_quotes(one.run)} is not finished: {one.command}") for one in runs)
+    return 0
+
+
+def _going_on(runs: Sequence[Unfinished]) -> Iterator[str]:
+    """Yield KEY=VALUE lines of the runs that are not finished."""
+    for one in runs:
+        yield key_value("run", f"{one.run}: {'; '.join(one.why)}")
+        yield key_value("run_continue", one.going_on)

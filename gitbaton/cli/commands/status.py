@@ -8,8 +8,8 @@ from gitbaton.base import terminal
 from gitbaton.base.codec import Json, bare, counted, in_quotes, path_document, plain, timestamp
 from gitbaton.base.errors import (
     MENDS,
-    TAKE_ONE,
     AmbiguousNameError,
+    BatonError,
     NotARepositoryError,
     NotFoundError,
     RecordError,
@@ -37,6 +37,7 @@ from gitbaton.checkpoints.render import (
 )
 from gitbaton.checkpoints.store import state
 from gitbaton.checkpoints.store.refs import CHAINS, CURRENT, TIPS
+from gitbaton.cli.columns import broken
 from gitbaton.cli.commands.verify import since_head
 from gitbaton.cli.common import (
     MOST,
@@ -72,7 +73,8 @@ TABLE = (
     Column(name="SINCE", goes=5),
     Column(name="STEP"),
 )
-NONE = "there is no checkpoint in this repository"
+NONE = "No checkpoints here yet."
+NO_TRACK = "no track of this repository can be read"
 BESIDE = 3  # lines of the screen that are no track: the heading, the last line, the prompt; one more where words are older
 COLUMNS = ("current", "track", "id", "created", "validation", "drift", "step", "place", "since")
 
@@ -136,15 +138,15 @@ def command(
             terminal.write(porcelain(COLUMNS, map(_fields, tracks), nul=nul, foreign=[t.stored for t in tracks], more=also))
         elif tracks:
             terminal.say_lines(dashboard(baton, looking(ctx, baton), tracks, going, everything=everything))
+        elif not problems:
+            begin(baton, looking(ctx, baton))
         warn_all(baton.newer([t.stored for t in tracks]))
     left_out(problems)
     warn_all(list(dict.fromkeys(text for t in tracks for text in uncompared(t.live))))
     kept = [(t.stored.checkpoint.track, said) for t in tracks if (said := kept_here(t.stored.checkpoint.files))]
     warn_all([f"{in_quotes(track)}: {said}" for track, said in kept])
     if not tracks and problems:
-        raise RecordError("no track of this repository can be read", MENDS)
-    if not tracks and not (json or stable or nul):
-        raise NotFoundError(NONE, TAKE_ONE)
+        raise RecordError(NO_TRACK, MENDS)
     return 0
 
 
@@ -359,10 +361,8 @@ def _risk_fields(row: "RiskRow") -> tuple[str, ...]:
     return (*numbers, timestamp(row.changed) if row.changed else "", row.reason, row.by, "yes" if row.whole else "no", row.path)
 
 
-BEGIN = (
-    ('git baton snapshot "what is done" --next-cmd "what is next"', "take one"),
-    ("git baton agent install claude", "let the agent do it"),
-)
+BEGIN = ('git baton snapshot "what is done" --next-cmd "what is next"', "take one")
+INSTALL = ("git baton agent install claude", "let the agent do it")
 MOVED = "'git baton diff' shows what changed since"
 AWAY = "taken in another work tree; 'git baton restore --dry-run' shows what its files change here"
 AWAY_FOREIGN = "taken in another work tree; 'git baton restore --foreign --dry-run' shows what its files change here"
@@ -394,14 +394,36 @@ def _without(baton: Baton, look: Look) -> None:
     tips = baton.readable_tips()
     left_out(tips.problems)
     if not tips.items:
-        terminal.say("No checkpoints here yet.")
-        rows = [*_fetching(baton), *BEGIN]
-    else:
-        terminal.say(f"{counted(len(tips.items), 'track')}, and none is current in this work tree.")
-        name = in_shell(tips.items[0].checkpoint.track)
-        rows = [("git baton status", "shows them")]
-        rows += _taking(baton, name) if tips.items[0].foreign else [(f"git baton tracks use {name}", "goes on with the newest")]
+        if tips.problems:
+            terminal.say(NO_TRACK)
+            _suggest(look, [(MENDS, "goes on from what is left")])
+        else:
+            begin(baton, look)
+        return
+    terminal.say(f"{counted(len(tips.items), 'track')}, and none is current in this work tree.")
+    name = in_shell(tips.items[0].checkpoint.track)
+    rows = [("git baton status", "shows them")]
+    rows += _taking(baton, name) if tips.items[0].foreign else [(f"git baton tracks use {name}", "goes on with the newest")]
     _suggest(look, rows)
+
+
+def begin(baton: Baton, look: Look) -> None:
+    """Print that there is no checkpoint, and how to begin; what is installed already is not advised."""
+    from gitbaton.agents.install import levels
+
+    layout = baton.repo.layout
+    try:
+        found = levels.rows(levels.places(os.environ, layout.root, layout.git_dir, baton.repo.shared_dir))
+    except BatonError:
+        found = []
+    there = [row for row in found if row.state != "not installed"]
+    terminal.say(NONE)
+    _suggest(look, [*_fetching(baton), BEGIN, *([] if there else [INSTALL])])
+    if there:
+        acts = baton.repo.boolean("baton.everywhere") or any(row.level == "project" for row in there)
+        names = ", ".join(dict.fromkeys(row.client.title for row in there))
+        when = "they take one at the end of a turn" if acts else "they act here once there is one"
+        terminal.say_lines(broken(f"the hooks of {names} are installed: {when}", look.columns))
 
 
 def _fetching(baton: Baton) -> list[tuple[str, str]]:

@@ -8,6 +8,7 @@ from gitbaton.base.codec import Json, counted, in_quotes, timestamp
 from gitbaton.base.errors import UsageError
 from gitbaton.checkpoints.baton import Baton
 from gitbaton.checkpoints.render import in_shell, origin, porcelain, stored_document, title_of
+from gitbaton.cli.commands.status import begin
 from gitbaton.cli.common import (
     AsJson,
     Nul,
@@ -91,6 +92,8 @@ def command(
             cells = [(s, s.checkpoint) for s in tips.items]
             flat = [("*" if c.track == current else "", c.track, s.id, timestamp(c.created), s.commit) for s, c in cells]
             terminal.write(porcelain(COLUMNS, flat, nul=nul, foreign=tips.items))
+        elif not (tips.items or tips.problems):
+            begin(baton, looking(ctx, baton))
         else:
             with paged(ctx, baton) as look:
                 ids, listed = look.ids(s.id for s in tips.items), []
