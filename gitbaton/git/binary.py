@@ -398,7 +398,7 @@ class _CatFile(Coprocess):
         found = _header(self._request(b"contents " + known.oid.encode()))
         if found is None or found.size != known.size:
             self.dead = True
-            raise GitError(f"object {known.oid} cannot be read")
+            raise GitError(f"object {known.oid} cannot be read", MENDS)
         deadline = time.monotonic() + self.timeout
         while len(self.buffer) <= known.size:
             self.more(deadline)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import pygit2
 from pygit2.enums import ObjectType
 
-from gitbaton.base.errors import GitError, NotARepositoryError
+from gitbaton.base.errors import MENDS, GitError, NotARepositoryError
 from gitbaton.base.model import Head, Oid
 from gitbaton.base.system.files import mode_of
 from gitbaton.git.binary import GitObjects
@@ -75,7 +75,7 @@ class Libgit2Objects(GitObjects):
             if whole is not None:
                 kind, data = whole
                 return Object(oid=oid, kind=kind, size=len(data), data=data if len(data) <= limit else None)
-            raise GitError(f"object {oid} cannot be read") from None
+            raise GitError(f"object {oid} cannot be read", MENDS) from None
         return Object(oid=oid, kind=_KIND[number], size=size, data=data)
 
     def _loose(self, oid: Oid, limit: int) -> Object | None:
@@ -153,7 +153,7 @@ class Libgit2Objects(GitObjects):
             except _ERRORS:
                 commit = None
             if not isinstance(commit, pygit2.Commit):
-                raise GitError(f"object {at} cannot be read")
+                raise GitError(f"object {at} cannot be read", MENDS)
             parents = commit.parent_ids
             at = str(parents[0]) if parents else None
         return result

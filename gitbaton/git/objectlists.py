@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 
-from gitbaton.base.errors import GitError, GitTimeoutError, RecordError
+from gitbaton.base.errors import MENDS, GitError, GitTimeoutError, RecordError
 from gitbaton.base.model import Oid
 from gitbaton.base.values import value
 from gitbaton.git.binary import BinaryObjects
@@ -48,7 +48,7 @@ def sizes(objects: Objects, oids: Sequence[Oid]) -> Iterator[Object]:
     """Yield each object without its bytes, in their order. Raises GitError when one is missing or cannot be read."""
     for oid, found in zip(oids, objects.read_many(oids, -1), strict=True):
         if found is None:
-            raise GitError(f"object {oid} cannot be read")
+            raise GitError(f"object {oid} cannot be read", MENDS)
         yield found
 
 
@@ -58,7 +58,7 @@ def contents(objects: Objects, items: Iterable[Object]) -> Iterator[tuple[Object
     most = max((item.size for item in asked), default=0)  # how large they may be is the caller's to say
     for item, found in zip(asked, objects.read_many([item.oid for item in asked], most), strict=True):
         if found is None or found.data is None:
-            raise GitError(f"object {item.oid} cannot be read")
+            raise GitError(f"object {item.oid} cannot be read", MENDS)
         yield item, found.data
 
 
@@ -76,7 +76,7 @@ def first_bytes(git: Git, oid: Oid, count: int) -> bytes:
     if not process.ended:
         raise GitTimeoutError("'git cat-file' did not answer in its time and was stopped")
     if not data:
-        raise GitError(f"object {oid} cannot be read")
+        raise GitError(f"object {oid} cannot be read", MENDS)
     return data
 
 

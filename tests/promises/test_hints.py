@@ -7,6 +7,7 @@ import re
 import shlex
 import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -14,10 +15,11 @@ from gitbaton.cli.usage import Verbs
 from gitbaton.cli.verbs import OLD, VERBS, find
 from gitbaton.git.repo import discover
 from gitbaton.langgraph.threads.store import ThreadStore
-from tests.kit import Sandbox
+from tests.kit import Sandbox, hinted
 from tests.kit.agents import Client
 from tests.kit.places import ROOT
 from tests.kit.threads import QUIET, numbered
+from tests.kit.tiers import full
 from tests.verbs.test_conversation_verbs import talk
 from tests.verbs.test_porting import lay
 
@@ -230,6 +232,32 @@ def furnish(repo: Sandbox) -> None:
     repo.git("config", "baton.push", "true")
     repo.ok("push", "--threads", "--runs", "origin")
     repo.ok("pause", "--for", "1d")
+
+
+MAIN = ("ordinary", "empty", "bare", "foreign", "ambiguous", "torn tree")  # of the deep tier; the full one has all states
+FEW = (["restore", "@~1"], ["restore", "a.txt"], ["revert", "a.txt"], ["undo"], ["rewind"], ["log", "x"], ["scan", "--all"])
+
+
+def test_what_is_named_where_nothing_is_yet_can_be_obeyed(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    found = hinted.scene("unborn", tmp_path / "place")
+    wrong = hinted.faults(found, "unborn", FEW, capfd.readouterr)
+    assert wrong == [], "\n".join(wrong)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("state", [state if state in MAIN else full(state) for state in hinted.STATES])
+def test_what_is_named_can_be_obeyed_in_every_state(state: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    found = hinted.scene(state, tmp_path / "place")
+    wrong = hinted.faults(found, state, hinted.ROWS, capfd.readouterr)
+    assert wrong == [], "\n".join(wrong)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("state", ["ordinary", "empty", "bare", "foreign", "torn commit"])
+def test_what_tools_name_can_be_obeyed(state: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    found = hinted.scene(state, tmp_path / "place")
+    wrong = hinted.tool_faults(found, state, capfd.readouterr)
+    assert wrong == [], "\n".join(wrong)
 
 
 @pytest.mark.deep

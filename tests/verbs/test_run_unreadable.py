@@ -151,6 +151,7 @@ def test_every_verb_says_so_in_one_line(box: Sandbox, kind: str) -> None:
     told = box.ok("resume", "t", "--json").json["runs"]
     assert [row["run"] for row in told] == ["job"] and told[0]["why"][0].endswith("; git baton doctor --mend")
     assert "\nrun_continue=git baton doctor --mend\n" in box.ok("resume", "--porcelain", "t").out
+    assert "hint: run 'job' cannot be read: 'git baton doctor --mend' says what helps\n" in box.baton("resume", "nowhere").err
     shown = Client("claude", box.path).fire("start")
     assert "run 'job' is not finished: it cannot be read, so nobody knows what it did: " in shown
     found = box.baton("doctor")

@@ -10,7 +10,7 @@ from gitbaton.base.errors import AmbiguousNameError, NotFoundError, UsageError
 from gitbaton.base.model import Stored
 from gitbaton.care.tools.comparing import tree_now, tree_of
 from gitbaton.checkpoints.baton import Baton
-from gitbaton.checkpoints.names import parted
+from gitbaton.checkpoints.names import parted, unknown
 from gitbaton.checkpoints.render import in_shell
 from gitbaton.cli.common import (
     NOT_THERE,
@@ -107,9 +107,8 @@ def _meant(ctx: Invocation, baton: Baton, words: list[str], track: Optional[str]
             if is_path(place, word):
                 break
             meant = [hint for hint in error.hints if hint.startswith("perhaps ")]
-            raise NotFoundError(
-                f"{in_quotes(word)} is neither a checkpoint nor a path", *(meant or [error.message]), NOT_THERE
-            ) from None
+            why = [] if error.message == unknown(word) else [error.message]  # else it is said already
+            raise NotFoundError(f"{in_quotes(word)} is neither a checkpoint nor a path", *(meant or why), NOT_THERE) from None
         if os.path.lexists(os.path.join(place, word)):
             raise AmbiguousNameError(
                 f"{in_quotes(word)} is both a checkpoint and a path", "put '--' between checkpoints and paths"

@@ -71,7 +71,8 @@ def command(
         except NotFoundError as error:
             if isinstance(error, NoCheckpointError) and checkpoint is None and not baton.readable_tips().problems:
                 return _none(ctx, baton, runs, json=json, stable=stable)
-            hints = (f"run {in_quotes(one.run)} is not finished: '{one.command}' goes on with it" for one in runs)
+            ends = {True: "cannot be read: '{}' says what helps", False: "is not finished: '{}' goes on with it"}
+            hints = [f"run {in_quotes(one.run)} {ends[one.torn].format(one.command)}" for one in runs]
             raise NotFoundError(error.message, *error.hints, *hints) from None
         told = baton.told(found.stored)
         if json:

@@ -467,7 +467,7 @@ def _parts(record: Record, trees: Mapping[str, Oid]) -> dict[str, Oid]:
 
 def _listed(local: list[str] | tuple[str, ...], fetched: list[str] | tuple[str, ...]) -> tuple[str, ...]:
     rows = [*local, *(f"{name} (fetched)" for name in fetched)]
-    return (f"runs: {', '.join(rows[:20])}{' ...' if len(rows) > 20 else ''}",) if rows else ()
+    return (f"the runs are {', '.join(rows[:20])}{' ...' if len(rows) > 20 else ''}",) if rows else ()
 
 
 def remembered(repo: Repo) -> str | None:
@@ -512,7 +512,10 @@ def chosen(journal: Journal, name: str | None = None) -> str:
         begins = ["git baton run --step NAME -- CMD"] if journal.repo.layout.root is not None else []
         raise NotFoundError("there is no run yet", *begins)
     if len(names) > 1:
-        raise AmbiguousNameError("which run?", *_listed(local, sorted(set(fetched) - set(local))))
+        raise AmbiguousNameError(
+            "there are several runs, and this work tree has used none of them",
+            *_listed(local, sorted(set(fetched) - set(local))),
+        )
     return names[0]
 
 

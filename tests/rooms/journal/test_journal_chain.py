@@ -306,7 +306,7 @@ def test_which_run_is_meant(j: Journal, repo: Sandbox, monkeypatch: pytest.Monke
     step_of(j, "a", "x", run="two")
     with pytest.raises(AmbiguousNameError) as caught:
         chosen(j)
-    assert caught.value.hints == ("runs: one, two",)
+    assert caught.value.hints == ("the runs are one, two",)
     remember(j.repo, "two")
     assert chosen(j) == "two" and list(in_use(j.repo)) == ["two"]
     monkeypatch.setenv("GIT_BATON_RUN", "one")
