@@ -173,12 +173,18 @@ def default_hooks(repo: Repo) -> str:
     return os.path.join(repo.layout.common_dir, "hooks")
 
 
-def tracked(repo: Repo, paths: tuple[str, ...], root: str | None = None) -> list[str]:
+def untracked(repo: Repo, paths: tuple[str, ...], root: str) -> list[str]:
+    """Return those of the paths that are files of the work tree at ``root`` and neither in its index nor ignored by a
+    .gitignore of it."""
+    return tracked(repo, paths, root, "--others", "--exclude-per-directory=.gitignore")
+
+
+def tracked(repo: Repo, paths: tuple[str, ...], root: str | None = None, *options: str) -> list[str]:
     """Return those of the paths that the index of this work tree, or of the one at ``root``, holds."""
     other = root is not None and root != repo.layout.root
     git = Git(root, base_environment(strip_local=True)) if root is not None and other else repo.git
     names = [f":(top,literal){p}" for p in paths]
-    return os.fsdecode(git.out("ls-files", "-z", "--", *names)).split("\0")[:-1] if names else []
+    return os.fsdecode(git.out("ls-files", "-z", *options, "--", *names)).split("\0")[:-1] if names else []
 
 
 def came_with(folder: str, names: Sequence[str]) -> set[str]:

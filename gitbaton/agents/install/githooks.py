@@ -403,10 +403,11 @@ def _unhide(draft: HooksDraft, lines: Collection[bytes]) -> None:
         draft.step(f"remove our lines from '{target}'", run)
 
 
-def _staying(draft: HooksDraft, paths: Iterable[str]) -> None:
+def _staying(draft: HooksDraft, paths: Collection[str]) -> None:
     """Say which of the files that were hidden stay, and show."""
     roots = [root for _, _, root in questions.worktrees(draft.repo) if root]
-    there = [path for path in paths if any(os.path.lexists(os.path.join(root, path)) for root in roots)]
+    shown = {path for root in roots for path in questions.untracked(draft.repo, tuple(paths), root)}
+    there = [path for path in paths if path in shown]
     exported = [path for path in there if os.path.basename(path) not in mirror.NAMES]
     if len(exported) < len(there):
         draft.notices.append("the LATEST files stay and show as untracked from now on; the next snapshot hides them again")

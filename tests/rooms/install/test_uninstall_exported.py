@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,24 @@ def test_without_purge_it_says_what_shows_from_now_on(exported: Sandbox) -> None
     assert rows[1].endswith(" and 5 more") and "context_checkpoint_" in rows[1]
     shown = exported.git("status", "--porcelain", "-uall")
     assert shown.count("context_checkpoint_") == 4 and shown.count("LATEST") == 4
+
+
+@pytest.mark.deep
+def test_no_file_is_said_to_show_that_does_not(repo: Sandbox) -> None:
+    for hide in ("gone", "ignored", "tracked", "never"):
+        if hide != "never":
+            repo.ok("snapshot", "one")
+        if hide == "gone":
+            shutil.rmtree(repo.path / "runtime")
+        if hide == "ignored":
+            repo.write(".gitignore", "/runtime/\n")
+        if hide == "tracked":
+            (repo.path / ".gitignore").unlink()
+            repo.git("add", "-f", "runtime")
+        done = repo.ok("uninstall")
+        assert done.err == "" and "?? runtime" not in repo.git("status", "--porcelain", "-uall"), hide
+        repo.git("reset", "-q")
+        shutil.rmtree(repo.path / "runtime", ignore_errors=True)
 
 
 @pytest.mark.deep
