@@ -50,6 +50,35 @@ def test_a_line_stays_its_checkpoints_after_the_commit(repo: Sandbox) -> None:
     assert " commit " in rows[5] and "round" in rows[5]
 
 
+@pytest.mark.deep
+def test_why_says_what_a_line_was_before_only_of_one_that_was_there(repo: Sandbox) -> None:
+    repo.commit("first", num_py=FIRST)
+    lines = [
+        "import math",
+        "",
+        "def one():",
+        "    return 1",
+        "",
+        "def half(n):",
+        '    """Halve."""',
+        "    # to even",
+        "    return math.floor(n / 2)",
+        "# the end",
+    ]
+    repo.write("num.py", "\n".join(lines) + "\n")
+    repo.ok("snapshot", "more")
+    repo.write("new.py", "one\ntwo\n")
+    repo.git("mv", "num.py", "moved.py")
+    repo.ok("snapshot", "a new file, and one that has another name")
+    for place in ("moved.py:1", "moved.py:7", "moved.py:8", "moved.py:10", "new.py:1"):
+        assert repo.ok("why", place, "--json").json["before"] == [], place
+    assert repo.ok("why", "moved.py:9", "--json").json["before"] == ["    return n / 2"]
+    repo.write("moved.py", "\n".join(["import cmath", *lines[2:4], "    # one", *lines[4:]]) + "\n")
+    repo.ok("snapshot", "two lines are one")
+    assert repo.ok("why", "moved.py:1", "--json").json["before"] == ["import math", ""]
+    assert repo.ok("why", "moved.py:4", "--json").json["before"] == []
+
+
 @pytest.mark.full
 def test_a_name_is_seen_from_the_current_directory(repo: Sandbox) -> None:
     numbers(repo)

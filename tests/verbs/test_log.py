@@ -593,3 +593,17 @@ def test_a_commit_stands_in_its_order_whatever_gits_seconds_are(repo: Sandbox) -
     text = (repo.path / ".git/baton/page.html").read_text()
     shown = re.findall(r"<span>(.*?)</span>", text[text.index("<main") :])
     assert shown[:-1] == list(reversed(order))
+
+
+@pytest.mark.deep
+def test_after_a_prune_files_are_counted_against_the_checkpoint_below(repo: Sandbox) -> None:
+    def counts(*words: str) -> list[str]:
+        return [re.sub(r".* (\d+) files? ", r"\1", row) for row in repo.ok("log", *words).out.splitlines()]
+
+    for n, files in enumerate(((), ("a.txt",), (), ("a.txt", "b.txt"), (), ())):
+        for name in files:
+            repo.write(name, f"{n}\n")
+        repo.ok("snapshot", "--track", "t", f" {n}")
+    assert counts() == ["0 5", "0 4", "2 3", "0 2", "1 1", "0 0"]
+    repo.ok("forget", "t~1", "t~2", "t~4", "--yes")
+    assert counts() == ["2 5", "1 2", "0 0"] and counts("--", "a.txt") == ["2 5", "1 2"] and counts("-1") == ["2 5"]

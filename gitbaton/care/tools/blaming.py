@@ -21,6 +21,7 @@ from gitbaton.git.questions import is_ancestor
 from gitbaton.git.run import mends
 
 _LATEST = 253_402_300_799  # the last second of the year 9999
+_ALIKE = 0.6  # of a line that one was made of, at least
 _FEW = 20  # lines that are looked for one by one
 _SECOND = timedelta(microseconds=999_999)
 _PART = timedelta(milliseconds=1)  # of a time that a record may have lost
@@ -146,9 +147,31 @@ def before(baton: Baton, line: BlamedLine) -> tuple[str, ...]:
     for start, count, body in zip(hunks[::3], hunks[1::3], hunks[2::3], strict=True):
         at, many = line.then - int(start), int(count or 1)
         if 0 <= at < many:
-            rows = [row[1:].decode("utf-8", "replace") for row in body.split(b"\n") if row.startswith(b"-")]
-            return tuple(rows[at : at + 1] if len(rows) == many else rows)
+            gone, come = (
+                [row[1:].decode("utf-8", "replace") for row in body.split(b"\n") if row[:1] == sign] for sign in (b"-", b"+")
+            )
+            if many == 1:
+                return tuple(gone)
+            return tuple(gone[at : at + 1] if len(gone) == many else _became(gone, come, at))
     return ()
+
+
+def _became(gone: Sequence[str], come: Sequence[str], at: int) -> list[str]:
+    """Return the line that the one ``at`` a place was made of, of lines that gave way to a different number of lines: the most
+    alike, unless another one is more so; none where no line is alike."""
+    from difflib import SequenceMatcher
+
+    def alike(one: str, texts: Sequence[str]) -> tuple[float, int]:
+        matcher = SequenceMatcher(b=one.strip(), autojunk=False)
+        rates = list[float]()
+        for text in texts:
+            matcher.set_seq1(text.strip())
+            rates.append(matcher.ratio() if matcher.quick_ratio() > _ALIKE else 0)
+        best = max(rates, default=0)
+        return best, rates.index(best) if best else -1
+
+    rate, which = alike(come[at], gone)
+    return [gone[which]] if rate > _ALIKE and alike(gone[which], come)[1] == at else []
 
 
 def turn_around(baton: Baton, stored: Stored) -> Stored | None:

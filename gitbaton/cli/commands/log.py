@@ -262,6 +262,23 @@ def _changes(
     return (next(shown) if is_one else b"" for is_one in alone)
 
 
+def _changed(baton: Baton, items: Sequence[Stored], listed: set[Oid]) -> dict[Oid, int]:
+    """Return how many files those checkpoints changed that changed none against the one before them and stand on an earlier one
+    now: those between were removed."""
+    asked = [
+        s
+        for s in items
+        if (c := s.checkpoint).files and not c.files.changed and c.previous is not None and c.previous not in listed
+    ]
+    if not asked:
+        return {}
+    from gitbaton.care.tools import comparing
+
+    place = baton.repo.layout.root or baton.repo.layout.git_dir
+    told = comparing.changes(baton, asked, ["--raw", "--no-renames", "--no-color"], (), place, None)
+    return {s.id: len([row for row in raw.split(b"\n") if row.startswith(b":")]) for s, raw in zip(asked, told, strict=True)}
+
+
 def _folded(items: Sequence[Stored], pins: Meta) -> list[list[Stored]]:
     """Return a row for each checkpoint, and one for automatic ones that follow each other and changed no file; the newest is
     never among those, nor one with a label or a pin."""
@@ -329,6 +346,7 @@ def _lines(
     cells = list[tuple[Cell | str, ...]]()
     entries: Sequence[list[Stored] | BlamedCommit] = rows
     drawn: list[Cell] = []
+    changed = _changed(baton, [row[0] for row in rows if len(row) == 1 and row[0].id in listed], listed)
     if graph:
         entries, drawn, names = _drawn(baton, look, rows)
         yield from names
@@ -366,7 +384,7 @@ def _lines(
         at = int(s.foreign_words)  # behind the sign that quotes
         words = (*words[:at], (label, "manual"), ("(pinned) " if pins.pinned(s.id) else "", ""), *words[at:])
         tests = look.state(ran.result) if ran else look.state(verdict(s))
-        files = counted(c.files.changed, "file") if c.files else ""
+        files = counted(changed.get(s.id, c.files.changed), "file") if c.files else ""
         cells.append((ids[s.id], look.kind(s), look.age(c.created), track, tests, files, words))
     columns = (Column(), Column(), Column(right=True), Column(goes=1), Column(goes=2), Column(goes=3, right=True), Column())
     if graph:
