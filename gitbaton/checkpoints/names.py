@@ -6,6 +6,7 @@ import os
 import re
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 
@@ -89,7 +90,7 @@ def resolve(
     pinned = {oid for oid, given in pins.items() if given == wanted}
     found += _named(store, name, pinned, chains, _noted(store, name) if notes and not spelled else set(), torn)
     if not found:
-        found = _elsewhere(store, name)
+        found = _elsewhere(store, name) or _left(store, name, torn | (known - chains.keys()))
     if not found and not reason and (back := _stepped(wanted)) is not None:
         found = _before(store, *back, short, at, later)
     if not found and reason:
@@ -151,6 +152,16 @@ def _elsewhere(store: Store, name: str) -> list[Stored]:
 
     chains = store.chains()[0]
     return [stored for stored in apart(store, chains, ()).items if stored.id.startswith(name)]
+
+
+def _left(store: Store, name: str, broken: Iterable[str]) -> list[Stored]:
+    """The newest that can be read of each broken track, which is shown as its newest, with an id or its beginning."""
+    found = list[Stored]()
+    for track in broken if _PREFIX.match(name) else ():
+        with suppress(RecordError):
+            tip = store.readable(track)
+            found += [tip] if tip is not None and tip.id.startswith(name) else []
+    return found
 
 
 def _one(name: str, found: list[Stored], short: int) -> Stored:

@@ -708,6 +708,8 @@ FOLLOWS = (
     ("torn ", "", "\nhint: git baton doctor --mend\n"),  # this is damaged, too, and that says what helps
     ("torn head", "", "object file"),  # HEAD's commit is the user's, and nobody else has it here
     ("torn index", "", "the index is damaged"),
+    ("torn index", "git gc", "unable to read"),
+    ("torn HEAD", "", "names neither a branch nor a commit"),
 )
 
 
@@ -743,7 +745,8 @@ def disobeyed(
     """Type the commands that a line's output names, those that were not ``seen``, each where the line was carried out
     ``again``; yield what is wrong with them."""
     for command, row in dict.fromkeys(named(done)):
-        if DESTROYS.search(command) and not (DESTROYS.search(line) or row.startswith(" ")):
+        aside = command.startswith("mv ")  # the damaged index; 'git reset' then makes another
+        if DESTROYS.search(command) and not (aside or DESTROYS.search(line) or row.startswith(" ")):
             yield f"{line}: {row!r} destroys"
         filled = scene.filled(command) if command.startswith("git") else None
         if filled is None or (command, done.code == 0) in seen:

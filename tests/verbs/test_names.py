@@ -320,3 +320,14 @@ def test_a_mistyped_track_leads_to_the_one_that_is_meant(repo: Sandbox) -> None:
         assert "hint: perhaps release is meant\n" in repo.baton(verb, "relase").err, verb
     assert repo.baton("snapshot", "x", "--track", "paser").err == "warning: track 'paser' is new; there is 'parser', too\n"
     assert repo.baton("snapshot", "x", "--track", "agent-2").err == "", "one of a numbered row is no mistake"
+
+
+@pytest.mark.parametrize("what", ["ref", "commit"])
+def test_what_is_shown_of_a_broken_track_has_an_id_that_names_it(repo: Sandbox, what: str) -> None:
+    for number in range(2):
+        repo.ok("snapshot", "--track", "t", f"step {number}", "--no-files")
+    torn = repo.path / ".git/refs/baton/tracks/t" if what == "ref" else repo.loose(repo.git("rev-parse", "refs/baton/tracks/t"))
+    torn.write_bytes(b"")
+    shown = repo.ok("resume", "t", "--json").json["checkpoint"]
+    found = repo.ok("show", shown["id"][:8], "--json")
+    assert found.json["checkpoint"]["id"] == shown["id"] and "'git baton doctor --mend' goes on from what is left" in found.err

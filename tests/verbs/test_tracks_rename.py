@@ -41,9 +41,8 @@ def turns_of(repo: Sandbox, track: str) -> list[dict[str, object]]:
 
 
 def healthy(repo: Sandbox) -> bool:
-    """Whether nothing is wrong with what is recorded; hooks are not installed here."""
-    wrong = [row.split()[1] for row in repo.baton("doctor").out.splitlines() if row.startswith("MEND")]
-    return wrong == ["hooks:", "notes.rewriteRef:"]
+    """Whether nothing is wrong with what is recorded."""
+    return repo.baton("doctor").code == 0
 
 
 @pytest.fixture
