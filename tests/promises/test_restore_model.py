@@ -26,6 +26,15 @@ PATHS = ("a", "b", "d", "d/x", "d/y.log", "e/f/g", "e/f", "e", "k.log", "m.txt",
 RULES = ("", "*.log\n", "d/\n", "ign/\n", "*.log\n!k.log\n", "/e\n", "*.txt\nign/*\n", "*\n")
 CONTENTS = st.one_of(st.sampled_from([b"", b"0\n", b"1\n", b"2\n"]), st.binary(min_size=1, max_size=3))
 OPTIONS = ((), (), ("--exact",), ("--index",), ("--exact", "--index"), ("--force",), ("--exact", "--force", "--index"))
+SINCE = {
+    "add": ("add", "-f"),
+    "add -N": ("add", "-f", "-N"),
+    "rm": ("rm", "-q", "--cached"),
+    "reset": ("reset", "-q"),
+    "commit": ("commit", "-q", "-m", "c"),
+    "commit -a": ("commit", "-q", "-a", "-m", "c"),
+    "commit --amend": ("commit", "-q", "-a", "--amend", "--no-edit"),
+}
 STEPS = 50
 
 paths = st.sampled_from(PATHS)
@@ -63,6 +72,7 @@ class Agents(RuleBasedStateMachine):
         self.tracked: dict[str, set[str]] = {}
         self.wrote: dict[str, Entry] = {}
         self.count = 0
+        self.left = (index_of(self.box), self.box.tree("HEAD"))
 
     # What is looked at before and after each command of ours.
 
@@ -93,6 +103,13 @@ class Agents(RuleBasedStateMachine):
         done = here(*words)
         assert done.code in (0, 1), f"{words}: {done.code}\n{done.out}\n{done.err}"
         after, now = files_of(self.box.path), index_of(self.box)
+        if words[0] in ("undo", "redo"):
+            (left, head), tree = self.left, self.box.tree("HEAD")
+            paths = {*left, *staged, *head, *tree}
+            moved = [p for p in paths if (left.get(p), head.get(p)) != (staged.get(p), tree.get(p))]
+            wrong = {name: now.get(name) for name in moved if now.get(name) != staged.get(name)}
+            assert not wrong, f"{words}: what was staged or committed since: {wrong}, was {staged}"
+        self.left = (now, self.box.tree("HEAD"))
         assert refs == self.refs(), f"{words}: refs moved\n" + differences(refs, self.refs())
         for name in ignored:
             mine = words[0] in ("undo", "redo") and self.wrote.get(name) == before.get(name)
@@ -270,6 +287,17 @@ class Agents(RuleBasedStateMachine):
             assert back.code == 0, f"{verb}: {back.out}{back.err}"
             assert files_of(self.box.path) == disk, f"{verb} of {words}\n" + differences(disk, files_of(self.box.path))
             assert index_of(self.box) == index, f"{verb} of {words}\n" + differences(index, index_of(self.box))
+
+    @precondition(lambda self: self.trees)
+    @rule(data=st.data(), words=options, since=st.lists(st.sampled_from(sorted(SINCE)), min_size=1, max_size=3), name=paths)
+    def restore_and_go_on_and_back(self, data: st.DataObject, words: tuple[str, ...], since: list[str], name: str) -> None:
+        """Somebody stages or commits what came back, and thinks better of the restore."""
+        self.tick()
+        self.ours("restore", data.draw(st.sampled_from(list(self.trees))), *words, "--json")
+        for how in since:
+            self.box.try_git(*SINCE[how], *([] if "commit" in how else ["--", name]))
+        for verb in ("undo", "redo", "undo"):
+            self.ours(verb, "--json")
 
     def check_restored(self, target: str, done: Outcome, known: list[str], *, exact: bool) -> None:
         """Each path of the checkpoint is back, or the report says why not; nothing that was ignored then is removed."""

@@ -14,6 +14,7 @@ from tests.kit.state import (
     actions,
     assert_same,
     forget_what_no_ref_holds,
+    index_of,
     snap,
     sound,
     spoken,
@@ -352,6 +353,68 @@ def test_only_the_index_differs(box: Sandbox) -> None:
     assert_same(then, state_of(box), "the index came back")
     box.ok("undo")
     assert_same(mess, state_of(box), "undone")
+
+
+_SINCE = {
+    "committed": [["add", "-A"], ["commit", "-qm", "since"]],
+    "committed all": [["add", "-N", "new"], ["commit", "-qam", "since"]],
+    "amended": [["add", "-A"], ["commit", "-q", "--amend", "--no-edit"]],
+    "committed as it was staged": [["commit", "-qm", "since", "--", "staged.txt"]],
+    "staged": [["add", "-A"]],
+    "staged with intent": [["add", "-N", "new"]],
+    "taken out of the index": [["rm", "-q", "--cached", "a.txt", "staged.txt"]],
+    "renamed": [["add", "-A"], ["mv", "a.txt", "renamed"], ["mv", "new", "renamed too"]],
+    "another branch": [["add", "-A"], ["commit", "-qm", "since"], ["switch", "-q", "-c", "other"]],
+    "flagged": [["update-index", "--assume-unchanged", "a.txt"]],
+    "nothing": [],
+}
+
+
+_WHOLE = [(since, ("--index",), False) for since in ("committed", "staged", "taken out of the index", "nothing")]
+_GONE = [(since, (), True) for since in ("committed", "taken out of the index", "nothing")]
+
+
+@some("since, options, gone", [*((since, (), False) for since in _SINCE), *_WHOLE, *_GONE], 1)
+def test_what_was_staged_or_committed_since_stays_through_undo_and_redo(
+    repo: Sandbox, since: str, options: tuple[str, ...], gone: bool
+) -> None:
+    repo.write("staged.txt", "staged\n")
+    repo.git("add", "staged.txt")
+    repo.write("a.txt", "two\n")
+    repo.write("new", "new\n")
+    repo.ok("snapshot", "--track", "t", "begun")
+    for name in ("a.txt", "staged.txt", "new"):
+        repo.write(name, "bad\n")
+    repo.git("add", "a.txt", "staged.txt")
+    before = state_of(repo)
+    repo.ok("restore", "t", *options)
+    left, head = index_of(repo), repo.tree("HEAD")
+    for words in _SINCE[since]:
+        repo.git(*words)
+    staged, now = index_of(repo), repo.tree("HEAD")
+    mine = {
+        path for path in {*left, *staged, *head, *now} if (left.get(path), head.get(path)) != (staged.get(path), now.get(path))
+    }
+    assert bool(mine) == (since != "nothing")
+    if gone:
+        repo.ok("tracks", "-d", "t", "--yes")
+        mine -= {"staged.txt"} if since == "taken out of the index" else set()  # nobody knows any more that it was staged
+    done = repo.ok("undo")
+    assert (repo.path / "new").read_text() == (repo.path / "staged.txt").read_text() == "bad\n"
+    assert mine or gone or state_of(repo) == before
+    for verb in ("", "redo", "undo"):
+        if verb:
+            repo.ok(verb)
+        kept = index_of(repo)
+        assert {path: kept.get(path) for path in mine} == {path: staged.get(path) for path in mine}, verb
+    uncommitted = [path for path in mine if head.get(path) == now.get(path) and path in ("a.txt", "staged.txt")]
+    assert all(path in done.err for path in uncommitted) and ("stays staged: " in done.err or not uncommitted), done.err
+    repo.git("commit", "-q", "--allow-empty", "-m", "unrelated")
+    for path in mine:
+        row = staged.get(path, ("H 000000 ",))[0].split(" ")
+        assert repo.tree("HEAD").get(path) == (
+            f"{row[1]} {row[2]}" if path in staged and since != "staged with intent" else None
+        )
 
 
 @pytest.mark.deep

@@ -102,15 +102,8 @@ class CheckpointGoal(Goal):
         their entries of then the index would take back what was committed since, and the next commit with it."""
         if self.target.checkpoint.head == self.scene.head.oid:
             return ()
-        step = self._heads
+        step = self.heads
         return wanted if step is None else changes(self.store, [step], dict.fromkeys(wanted, "")).get(step, {})
-
-    @cached_property
-    def _heads(self) -> tuple[Oid, Oid] | None:
-        """Return the trees of the commit that the checkpoint stands on, and of HEAD; None where one is not there."""
-        heads = self.target.checkpoint.head, self.scene.head.oid
-        before, after = (tree_of(self.store, oid) if oid else nothing(self.store) for oid in heads)
-        return (before, after) if before is not None and after is not None else None
 
     # Whose it is.
 
@@ -138,9 +131,9 @@ class CheckpointGoal(Goal):
 
     def _only_committed(self, moved: Sequence[Difference]) -> Mapping[str, str]:
         """Return the paths that are now as HEAD has them, and were then as HEAD had them, where that is another branch."""
-        if not self.elsewhere or self._heads is None:
+        if not self.elsewhere or self.heads is None:
             return {}
-        before, after = self._heads
+        before, after = self.heads
         apart = {d.path: d for d in self._apart(after, before)}
         return {d.path: f"as committed {self._here}" for d in moved if d == apart.get(d.path)}
 
@@ -173,9 +166,9 @@ class CheckpointGoal(Goal):
         after = tree_of(self.store, head) if head and head != self.target.checkpoint.head else None
         if after is None:
             return {}
-        step = self._heads or (nothing(self.store), after)
+        step = self.heads or (nothing(self.store), after)
         there = changes(self.store, [step], dict.fromkeys(paths, "")).get(step, {})
-        reason = f"committed {self._here}" if self.elsewhere or self._heads is None else COMMITTED
+        reason = f"committed {self._here}" if self.elsewhere or self.heads is None else COMMITTED
         return {path: reason for path, content in there.items() if content}
 
     def notes(self, changing: Sequence[Difference]) -> list[str]:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
+from functools import cached_property
 
 from gitbaton.base.codec import in_quotes
 from gitbaton.base.errors import MENDS, BatonError, RecordError
@@ -14,7 +15,16 @@ from gitbaton.checkpoints.restore.attribution import Owner, others
 from gitbaton.checkpoints.restore.bytes import HIDDEN, LINKS, kept_in
 from gitbaton.checkpoints.restore.scene import PresentState
 from gitbaton.checkpoints.restore.values import NOBODY, Order, PathAction
-from gitbaton.checkpoints.store.chain import AFTER_ATTRIBUTES, beside, paths_beside
+from gitbaton.checkpoints.store.chain import (
+    AFTER,
+    AFTER_ATTRIBUTES,
+    INDEX_AFTER,
+    INDEX_FLAGS,
+    beside,
+    in_beside,
+    paths_beside,
+)
+from gitbaton.checkpoints.store.pathhistory import nothing, tree_of
 from gitbaton.git.objects import lookup
 from gitbaton.git.repo import Repo
 from gitbaton.git.worktree.checkout import Difference, GitEntry, matching
@@ -31,7 +41,7 @@ from gitbaton.git.worktree.rawbytes import (
     entries,
     local_attributes,
 )
-from gitbaton.git.worktree.staged import Scope, Staged, read_staged
+from gitbaton.git.worktree.staged import Scope, Staged, read_flags, read_staged
 
 _PRIVATE = 0o700  # permissions of what comes back where they are unknown
 FREE: AbstractContextManager[None] = nullcontext()
@@ -101,6 +111,13 @@ class Goal:
             scene.said.append(f"{error.message}; what comes back is its owner's alone")
             self.permits = Permits(scene.repo, Modes(rest=_PRIVATE))
         return lost
+
+    @cached_property
+    def heads(self) -> tuple[Oid, Oid] | None:
+        """The trees of the commit that the target stands on, and of HEAD; None where one is not there."""
+        heads = self.target.checkpoint.head, self.scene.head.oid
+        before, after = (tree_of(self.store, oid) if oid else nothing(self.store) for oid in heads)
+        return (before, after) if before is not None and after is not None else None
 
     def conversion(self, differing: Sequence[Difference]) -> Conversion | None:
         """Return the conversion of a checkout of then; None where it is as now. Raises GitError."""
@@ -272,3 +289,14 @@ def no_match(spec: str, where: str) -> str:
 def staged_in(scene: PresentState, stored: Stored) -> Staged:
     """Return the staged state of a checkpoint. Raises BatonError."""
     return read_staged(scene.repo, files_of(stored), beside(scene.baton.store, stored))
+
+
+def staged_by(scene: PresentState, safety: Stored, target: Stored | None) -> Staged:
+    """Return the index of which a step brought entries back: that of its target, or of a revert (None) its own. Raises
+    BatonError."""
+    if target is not None:
+        return staged_in(scene, target)
+    store = scene.baton.store
+    flags = read_flags(store.objects, beside(store, safety), INDEX_FLAGS)
+    files, tree = in_beside(store, safety, AFTER), in_beside(store, safety, INDEX_AFTER)
+    return Staged(tree=tree, files=files, flags=flags, stages={}, held={})

@@ -324,8 +324,8 @@ class _Planner:
             return {}
         moved = self.goal.moved(changing)
         owners = self.goal.owners([d for d in changing if d.now != d.then and d.path in moved])
-        inside = self.goal.entries.has if self.order.index else {d.path for d in changing}.__contains__
-        return {**owners, **dict.fromkeys(filter(inside, resolved), UNMERGED)}
+        inside = {path for path in resolved if self.order.index and self.goal.entries.has(path)}
+        return {**owners, **dict.fromkeys(inside.union({d.path for d in changing}.intersection(resolved)), UNMERGED)}
 
     def _digest(self, found: Sequence[PathAction], changing: Sequence[Difference]) -> str:
         """Return a digest that is equal for the same plan against the same state of what it touches."""

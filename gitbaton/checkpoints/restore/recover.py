@@ -27,17 +27,13 @@ from gitbaton.checkpoints.restore.bytes import (
     index_scope,
     stepped,
 )
-from gitbaton.checkpoints.restore.goal import conversion_of_step
+from gitbaton.checkpoints.restore.goal import conversion_of_step, staged_by
 from gitbaton.checkpoints.restore.scene import PresentState, looked
 from gitbaton.checkpoints.store import Store, safety_ref
 from gitbaton.checkpoints.store.chain import (
-    AFTER,
     AFTER_ATTRIBUTES,
-    INDEX_AFTER,
-    INDEX_FLAGS,
     MAX_COMMIT,
     beside,
-    in_beside,
     paths_beside,
     take_back,
 )
@@ -50,7 +46,7 @@ from gitbaton.git.worktree.index import PrivateIndex
 from gitbaton.git.worktree.modes import Permits, confine, step_back, step_on
 from gitbaton.git.worktree.place import rescue
 from gitbaton.git.worktree.rawbytes import Conversion, attributes_at, blob_at, conversion_of, differing, read_kept
-from gitbaton.git.worktree.staged import IndexLock, Restaging, Staged, read_flags, read_staged, refuse_changed, signature
+from gitbaton.git.worktree.staged import IndexLock, Restaging, refuse_changed, signature
 from gitbaton.git.worktree.untracked import regular
 
 LOCK_WAIT = 10.0
@@ -452,16 +448,10 @@ def told(paths: Mapping[str, str]) -> list[str]:
 
 def _restaging(scene: PresentState, intent: Intent, safety: Stored) -> Restaging:
     """Return what brings the captured index to what an interrupted restore brings back. Raises RecordError."""
-    store, scope = scene.baton.store, index_scope(scene.baton.store, safety)
-    if intent.op == "revert":
-        flags = read_flags(store.objects, beside(store, safety), INDEX_FLAGS)
-        files, tree = in_beside(store, safety, AFTER), in_beside(store, safety, INDEX_AFTER)
-        return Restaging(scene.repo, scene.facts, Staged(tree=tree, files=files, flags=flags, stages={}, held={}), scope)
-    target = _at(store, intent.target)
-    if target.checkpoint.files is None:
-        raise RecordError(f"checkpoint '{target.id}' holds no files")
-    then = read_staged(scene.repo, target.checkpoint.files, beside(store, target))
-    return Restaging(scene.repo, scene.facts, then, scope, paths_beside(store, target, HIDDEN) or ())
+    store = scene.baton.store
+    target = _at(store, intent.target) if intent.op != "revert" else None
+    hidden = paths_beside(store, target, HIDDEN) if target is not None else None
+    return Restaging(scene.repo, scene.facts, staged_by(scene, safety, target), index_scope(store, safety), hidden or ())
 
 
 def _restage(baton: Baton, ends: Ends) -> dict[str, str]:
@@ -473,7 +463,7 @@ def _restage(baton: Baton, ends: Ends) -> dict[str, str]:
         written = seen(scene.index) != intent.seen
         try:
             work = _restaging(scene, intent, ends.safety)
-        except (RecordError, GitError):
+        except BatonError:
             if written:
                 return {}
             raise

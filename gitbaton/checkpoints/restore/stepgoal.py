@@ -6,22 +6,25 @@ import os
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import cached_property
 
 from gitbaton.base.codec import counted, first_line, in_quotes
 from gitbaton.base.errors import NoAnswerError, NotFoundError, RecordError
 from gitbaton.base.model import IGNORED_HELD, Op, Stored
+from gitbaton.base.values import replace
 from gitbaton.checkpoints.baton import Baton
-from gitbaton.checkpoints.render import title
+from gitbaton.checkpoints.render import first_few, some, title
 from gitbaton.checkpoints.restore.bytes import TOUCHED, after_raw, index_scope, stepped
-from gitbaton.checkpoints.restore.goal import FREE, Goal, conversion_of_step, files_of, staged_in, tree_in
+from gitbaton.checkpoints.restore.goal import FREE, Goal, conversion_of_step, files_of, staged_by, tree_in
 from gitbaton.checkpoints.restore.plan import made
 from gitbaton.checkpoints.restore.scene import PresentState, looked
 from gitbaton.checkpoints.restore.values import LONGEST, Order, RestorePlan
 from gitbaton.checkpoints.store import safety_ref
 from gitbaton.checkpoints.store.chain import AFTER, in_beside, paths_beside, steps
-from gitbaton.git.worktree.checkout import INVALID, NESTED, Difference, entry_at, readable_differences, refused_names
+from gitbaton.git.worktree.checkout import INVALID, NESTED, Difference, GitEntry, entry_at, readable_differences, refused_names
 from gitbaton.git.worktree.modes import step_back
 from gitbaton.git.worktree.rawbytes import differing as differing_bytes
+from gitbaton.git.worktree.staged import Restaging, Scope, Staged, stages_now
 
 _BEFORE = re.compile(r"before (?:(?:undo|redo) of )*")  # what the step of a safety checkpoint begins with
 
@@ -70,6 +73,7 @@ class StepGoal(Goal):
         super().__init__(scene, target, order)
         scene.within = True
         self.op, self.position, self.files = op, position, files_of(target)
+        self.reverted = target.checkpoint.restore is not None and target.checkpoint.restore.op == "revert"
         self.what = _BEFORE.sub("", first_line(title(target)[0])[:LONGEST], count=1)
         self.tree = self.rules = tree_in(scene, target)
         self.operation = self.files.operation
@@ -83,7 +87,46 @@ class StepGoal(Goal):
         self.inside = [path for path, entry in self.after.items() if entry is None and path not in apart]
         self.written = scene.take_in({path: came[path] for path in new if path in came})
         self.left = self.bring(step_back)
-        self.entries = index_scope(self.store, target)
+        self.stays: Collection[str] = ()
+        self.entries = self._entries(index_scope(self.store, target))
+
+    def _entries(self, scope: Scope) -> Scope:
+        """Return the index paths that come back: those that the step brought back, where the entry is as the step left it, and
+        HEAD has not moved on."""
+        repo, facts = self.scene.repo, self.scene.facts
+        scope = replace(scope, apart=scope.apart.union(facts.lost))
+        differing = Restaging(repo, facts, self.staged, scope).paths
+        if not differing or self.scene.captured.warning:
+            return scope
+        if self.committed is None:
+            return Scope(only=frozenset())
+        moved = Restaging(repo, facts, self._left(), scope).paths.union(self.committed)
+        self.stays = differing & moved
+        return replace(scope, apart=scope.apart.union(self.stays))
+
+    def _left(self) -> Staged:
+        """Return the index of which the step brought entries back; HEAD's of then where the checkpoint is gone."""
+        if self.source is not None or self.reverted:
+            with suppress(RecordError):
+                return staged_by(self.scene, self.target, self.source)
+        tree = self.heads[0] if self.heads else self.scene.facts.tree
+        return Staged(tree=tree, files=tree, flags={}, stages={}, held={})
+
+    @cached_property
+    def source(self) -> Stored | None:
+        """The checkpoint that the step brought back; None of a revert, and where it is gone, or its files are."""
+        done = self.target.checkpoint.restore
+        with suppress(NotFoundError, RecordError):
+            found = self.baton.resolve(done.target) if done is not None and not self.reverted else None
+            return found if found is not None and found.checkpoint.files is not None else None
+        return None
+
+    @cached_property
+    def committed(self) -> Mapping[str, GitEntry | None] | None:
+        """The paths that HEAD has otherwise than when the step began, with what it has; None where that is not known."""
+        if self.heads is None:
+            return None
+        return {d.path: d.then for d in readable_differences(self.scene.repo, *self.heads).differences}
 
     def scope(self, differing: Sequence[Difference], in_bytes: Sequence[Difference]) -> list[Difference]:
         """Return the differences that the step touched."""
@@ -91,11 +134,7 @@ class StepGoal(Goal):
 
     def brought(self) -> Mapping[str, object]:
         """Return the stages of the conflicts that the very step brought."""
-        done = self.target.checkpoint.restore
-        try:
-            return staged_in(self.scene, self.baton.resolve(done.target)).stages if done and done.op != "revert" else {}
-        except (NotFoundError, RecordError):  # pruned or unreadable: nobody knows what it brought
-            return {}
+        return self._left().stages
 
     def gone(self) -> Mapping[str, str]:
         """Return the folders with unknown content in which the step changed something."""
@@ -128,30 +167,23 @@ class StepGoal(Goal):
         wrote = after_raw(self.store, self.target) if moved else {}
         ends = [(d, end) for d in moved if (end := self.after[d.path]) is not None and d.path not in wrote]
         plain = [(d.path, end.mode, end.oid) for d, end in ends if d.now is not None and d.now.mode == end.mode]
-        done = self.target.checkpoint.restore
-        brought = None
-        with suppress(NotFoundError, RecordError):
-            brought = self.baton.resolve(done.target) if done is not None and done.op != "revert" else None
-        conversion = conversion_of_step(self.scene, self.target, brought) if plain else None
+        conversion = conversion_of_step(self.scene, self.target, self.source) if plain else None
         if conversion is None:
             return set()
         return {path for path, _, _ in plain}.difference(differing_bytes(conversion.git, self.scene.root, plain))
 
     def warnings(self, changing: Sequence[Difference]) -> list[str]:
         """Return warnings of other bytes that are put over files that were committed or edited since the step."""
-        then, now = self.target.checkpoint.head, self.scene.head.oid
-        first = self.what.partition(" ")[0]  # "restore" or "revert"
-        trees = [self.store.tree_of(oid) for oid in (now, then)] if now != then else []
-        now_then = [tree for tree in trees if tree is not None]
-        apart = readable_differences(self.scene.repo, *now_then).differences if len(now_then) == 2 else []
-        committed = {d.path: d.now for d in apart}
+        first, committed = self.what.partition(" ")[0], self.committed or {}  # "restore" or "revert"
         both = {d.path for d in changing if d.path in committed and committed[d.path] == d.now}
         edited = len(set(self.moved(changing)) - both)
         said, found = f"this {self.op} puts other bytes over", list[str]()
+        step, back = (first, "redo") if self.op == "undo" else ("undo", "undo")
         if both:
             files = counted(len(both), "file")
             found.append(f"HEAD has moved since that {first}: {said} {files} committed since; HEAD has them")
         if edited:
-            step, back = (first, "redo") if self.op == "undo" else ("undo", "undo")
             found.append(f"{said} {counted(edited, 'file')} edited since that {step}; 'git baton {back}' brings the edits back")
+        if staged := sorted(set(self.stays).difference(committed, stages_now(self.scene.facts))):
+            found.append(f"what was staged since that {step} stays staged: {some(len(staged), first_few(staged))}")
         return found

@@ -416,7 +416,8 @@ def undo(ctx: Invocation, dry_run: DryRun = False, force: Force = False, verbose
     """Take back the newest restore or revert of this work tree.
 
     It touches what that restore touched, and nothing else. What was changed there since is in a safety checkpoint:
-    'git baton redo' brings it back.
+    'git baton redo' brings it back. What you staged or committed since stays so: of the index only comes back what is as
+    that restore left it.
 
     Examples:
         git baton undo --dry-run

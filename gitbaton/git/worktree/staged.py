@@ -138,13 +138,19 @@ class Restaging:
             if not self.inside(item.path):
                 continue
             entry = real_entry(self.repo, item.path, item.then, self.then.held) if item.then else None
-            if entry is not None or item.then is None:  # else its bytes stayed where they were taken
+            if item.then is None or entry not in (None, item.now):  # else its bytes stayed where they were taken, or it is so
                 wanted[item.path] = (("0", entry),) if entry else ()
-        intents, wanted_intents = self._intents()
-        for path in filter(self.inside, stages_now(self.now).keys() | (intents - wanted_intents) | (wanted_intents - intents)):
+        (intents, wanted_intents), now, then = self._intents(), stages_now(self.now), self.then.stages
+        apart = {path for path in now.keys() | then.keys() if now.get(path) != then.get(path)}
+        for path in filter(self.inside, apart | (intents ^ wanted_intents)):
             wanted.setdefault(path, ())  # no tree holds it now; where one holds it then, it is there already
-        wanted |= {path: stages for path, stages in self.then.stages.items() if self.inside(path)}
+            wanted[path] = then.get(path, wanted[path])
         return wanted
+
+    @property
+    def paths(self) -> set[str]:
+        """The paths of which an entry, or a bit of it, is to change."""
+        return {*self.entries, *self.bits}
 
     def _differences(self) -> list[Difference]:
         """Return the differences of what is staged now and then; of folders that cannot be read none, and ``gone`` names
