@@ -153,18 +153,17 @@ def observed(look: Look, stored: Stored, facts: ViewFacts) -> list[ViewRow]:
     return [ViewRow(name=name, text=text) for name, text in (*reversed(asked), *rest)]
 
 
-def amount(look: Look, stored: Stored) -> ViewRow:
-    """Return how many files changed in a checkpoint, and how many paths it could not take in."""
+def amount(look: Look, stored: Stored, *, listed: bool = False) -> ViewRow:
+    """Return how many files changed in a checkpoint, and, where that is not ``listed`` beside it, how many it left out."""
     files = stored.checkpoint.files
     if files is None:
         return ViewRow(name="files", text="", state=look.state("pending", "none taken"))
-    left = len(files.skipped) + files.skipped_more
-    said = f"{counted(files.changed, 'file') if files.changed else 'none'} changed" + (
-        f", {counted(left, 'path')} left out" if left else ""
-    )
-    return ViewRow(
-        name="files", text=f"{said}; 'git baton show {look.name(stored.id)}' lists them" if files.changed or left else said
-    )
+    left = 0 if listed else len(files.skipped) + files.skipped_more
+    said = f"{counted(files.changed, 'file') if files.changed else 'none'} changed"
+    said += f", {counted(left, 'path')} left out" if left else ""
+    names = f"{look.name(stored.id)}{' --name-only' if files.changed > _MANY else ''}"
+    more = files.changed > _MANY if listed else files.changed or left
+    return ViewRow(name="files", text=f"{said}: git baton show {names}" if more else said)
 
 
 def form(look: Look, stored: Stored) -> list[str]:
@@ -173,23 +172,25 @@ def form(look: Look, stored: Stored) -> list[str]:
     files = stored.checkpoint.files
     if files is None or not 0 < files.changed <= _MANY:
         return []
-    room = (look.columns or 120) - _LEAST - 2
+    room = (look.columns or 120) - _MOST - 2
     return [f"--stat={max(room, 20)},,{max((look.rows or 30) - 10, 5)}", "--stat-graph-width=20", "--no-color"]
 
 
 def files(look: Look, stored: Stored, table: str) -> list[ViewRow]:
     """Return how much changed in each file, as git's ``table`` has it, and what is left out."""
-    *shown, said = [text[1:] for text in table.split("\n")]
-    found = stored.checkpoint.files
-    if not table or found is None:
-        return [amount(look, stored)]
+    found, rows = stored.checkpoint.files, [amount(look, stored, listed=True)]
+    if found is None:
+        return rows
     name = look.name(stored.id)
-    if shown[-1:] == ["..."]:
-        shown[-1] = f"and {int(said.split()[0]) - len(shown) + 1} more: git baton show {name} --stat"
-    rows = [ViewRow(name="files", text="\n".join([said, *shown]), table=True, copied=True)]
-    left = skipped_lines(found.skipped, name)
+    if table:
+        *shown, said = [text[1:] for text in table.split("\n")]
+        if shown[-1:] == ["..."]:
+            shown[-1] = f"and {int(said.split()[0]) - len(shown) + 1} more: git baton show {name} --stat"
+        said = re.sub(r"(\d+) [a-z]+\(([+-])\)", r"\2\1", said)
+        rows = [ViewRow(name="files", text="\n".join([said, *shown]), table=True, copied=True)]
     rest = [f"and {counted(found.skipped_more, 'path')} more"] if found.skipped_more else []
-    return rows + ([ViewRow(name="left out", text="\n".join([*left, *rest]))] if left or rest else [])
+    left = [*skipped_lines(found.skipped, name), *rest]
+    return rows + ([ViewRow(name="left out", text="\n".join(left))] if left else [])
 
 
 def _some(names: Sequence[str]) -> str:

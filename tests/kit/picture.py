@@ -128,13 +128,14 @@ def session(place: Path) -> list[str]:
     repo.commit("parser: begun", parser_py="")
     repo.git("checkout", "-q", "-b", "parser")
     repo.git("config", "color.ui", "always")
+    repo.git("config", "core.abbrev", "7")  # fewer digits are not unique each time
     typed(f'git baton snapshot "lexer done; tokens carry positions" \\\n    --next-cmd "{NEXT}" --validation green')
     stage.turn(22, "now the error messages", "parser.py", PARSER, NEXT, "1 failed, 2 passed in 0.10s", 1)
     stage.talk.fire("compact", trigger="auto")
     stage.lines.extend(["\x1b[2m# The agent goes on; in the middle of a turn its context is full, and is compacted.\x1b[0m"])
     stage.at(23)
     typed("git baton", "git baton --color=always")
-    typed("git baton resume")
+    typed("git baton resume", "git baton --color=always resume")
     typed(NEXT, f"{PYTHON} -m {NEXT} --color=yes")
     return stage.shown()
 

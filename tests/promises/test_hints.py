@@ -32,7 +32,7 @@ FIELDS = {
     "' '.join(ids[:MAX_IDS])": "t",
     "' '.join(words)": "lexer done",
     "baton.short(stored.id)": "t",
-    "look.name(stored.id)": "t",
+    "names": "t",
     "baton.short(one.id)": "t",
     "baton.short(previous)": "t",
     "newest": "t",

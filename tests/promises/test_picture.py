@@ -29,7 +29,7 @@ def test_the_session_is_made_of_what_the_commands_print(tmp_path: Path) -> None:
     rows = rows_of(SESSION, made)
     typed = [row for row in rows if row.startswith("$ ")]
     assert typed[1:] == ["$ git baton", "$ git baton resume", "$ pytest tests/parser"]
-    assert "next_cmd=pytest tests/parser" in rows
+    assert "next      pytest tests/parser" in rows
     check(SESSION, made)
 
 

@@ -333,6 +333,38 @@ def test_screens(full: Sandbox, monkeypatch: pytest.MonkeyPatch, name: str) -> N
 
 
 @pytest.mark.deep
+def test_resume_and_show(repo: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    repo.write("src/api.py", "x\n" * 10)
+    with repo.open(door="binary", clock=lambda: at(minutes=31)) as baton:
+        baton.snapshot(
+            "lexer done; tokens carry positions",
+            track="parser",
+            validation="green",
+            next_cmd="cd services/api && pytest tests/parser -x --maxfail=1 --no-header -q && git baton snapshot done",
+            note="offsets are kept in bytes, for the error messages need them\nsee docs/lexer.md for why",
+            decisions=("keep the old API until 2.0, for two customers have scripts that call it", "no new dependency"),
+            about=("src/api.py",),
+            extra={"ticket": "ABC-12"},
+            label="first-light",
+        )
+    for number in range(40):
+        repo.write(f"src/generated/of/some/depth/number-{number:02}.txt", "x\n" * number)
+    repo.write("src/api.py", "half\n")
+    turn(repo, "parser", "make half() round to even, as the standard does\n\nAnd do not touch the lexer.", at(minutes=2))
+    repo.commit("more", other_txt="x\n")
+    theirs = Sandbox.begun(tmp_path / "theirs")
+    words = {"note": "first line\ndrift     = home\n" + "long" * 60, "next_cmd": "true" + " " * 70 + "next      rm -rf here"}
+    take(theirs, "deploy", "staging is up", at(days=2), note=words["note"], next_cmd=words["next_cmd"])
+    repo.git("fetch", "-q", str(theirs.path), "+refs/baton/tracks/*:refs/baton/remotes/origin/tracks/*")
+    shown = ""
+    for line in ("resume --live", "show", "show first-light", "resume deploy"):
+        shown += screens(monkeypatch, repo, *line.split(), wraps=line != "resume deploy", said="deploy" in line)
+    assert all(row[:1] in (">", "!", "#", "") for row in shown.partition("# git baton resume deploy")[2].splitlines()[1:])
+    shown = steady(repo, re.sub(r"(?<=  )[0-9a-f]{4}(?=  )|(?<=show )[0-9a-f]{4}\b", "1d1d", shown))
+    assert shown == kept("view", shown)
+
+
+@pytest.mark.deep
 def test_what_was_said_run_and_changed(repo: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     repo.ok("run", "--run", "nightly", "--step", "build", "--reads", "a.txt", "--", "true")
     talk = Talk(repo, tmp_path / "talk.jsonl")
