@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
@@ -329,12 +330,13 @@ def test_a_track_is_named_and_undo_leads_here(turns: Turns, repo: Sandbox) -> No
 def test_an_mcp_client_takes_a_turn_back(turns: Turns, repo: Sandbox) -> None:
     turns.turn("A", "change a", a_txt="A\n", new="new\n")
     tool = next(tool for tool in TOOLS if tool.name == "revert")
-    for dry_run in (True, False):
+    given: dict[str, Any] = {"paths": ["a.txt"]}
+    for applied in (False, True):
         with Baton(repo.path, door="binary") as baton:
-            given = tool.check({"dry_run": dry_run, "paths": ["a.txt"]})
-            answer = tool.run(baton, ToolCall(given=given, place=str(repo.path)))
-        assert answer.text.startswith("would write 'a.txt'\nwould be done: " if dry_run else "write 'a.txt'\ndone: ")
-        assert texts(repo) == {"a.txt": "A\n" if dry_run else "one\n", "new": "new\n"}
+            answer = tool.run(baton, ToolCall(given=tool.check(given), place=str(repo.path), tool=tool))
+        assert ("\nwould write a.txt" in answer.text, answer.document["applied"]) == (not applied, applied)
+        assert texts(repo) == {"a.txt": "one\n" if applied else "A\n", "new": "new\n"}
+        given |= {"apply": True, "plan": answer.document["plan"]}
 
 
 def test_foreign_turns_ask_for_a_word(turns: Turns, repo: Sandbox, tmp_path: os.PathLike[str]) -> None:

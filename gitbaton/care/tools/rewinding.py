@@ -232,13 +232,13 @@ def within(baton: Baton, stored: Stored) -> bytes:
     return next(changes(baton, [stored], _PATCH, [], baton.repo.layout.git_dir, None))
 
 
-def carry_out(baton: Baton, order: Order, shown: RestorePlan) -> RewindOutcome:
-    """Restore, revert, undo or redo, if the plan is still the shown one: the same paths of the same checkpoint, in the same
-    state. Raises BatonError."""
+def carry_out(baton: Baton, order: Order, op: Op, digest: str) -> RewindOutcome:
+    """Restore, revert, undo or redo, if the plan is still the one with this digest: the same paths of the same checkpoint, in
+    the same state. Raises BatonError."""
     said = recover(baton)
     try:
-        with open_plan(baton, shown.op, order, alone(baton.repo)) as plan:
-            restored = apply(plan) if plan.digest == shown.digest else None
+        with open_plan(baton, op, order, alone(baton.repo)) as plan:
+            restored = apply(plan) if plan.digest == digest else None
             return RewindOutcome(restored=restored, order=order, said=tuple(said))
     except StaleError as error:
         return RewindOutcome(restored=None, order=order, said=(*said, error.message, *error.hints))

@@ -156,7 +156,9 @@ def _fits(message: bytes, wanted: Selection) -> bool:
         own = item["kind"] in wanted.kinds or not wanted.kinds, agent in wanted.agents or not wanted.agents
         if not (all(own) and _between(item["created"], wanted)):
             return False
-        return not wanted.words or any(p.search(row) for p in wanted.words for text in _own(item) for row in text.split("\n"))
+        return not wanted.words or any(
+            p.search(row) for p in wanted.words for text in own_words(item) for row in text.split("\n")
+        )
     except (RecordError, LookupError, TypeError, ValueError, AttributeError):
         return True
 
@@ -166,9 +168,9 @@ def _between(created: str, wanted: Selection) -> bool:
     return after and (wanted.until is None or created <= timestamp(wanted.until))
 
 
-def _own(item: Any) -> list[str]:
-    """Return what was written for this very checkpoint: not the words that it carries, nor what was asked before its last
-    turn."""
+def own_words(item: Any) -> list[str]:
+    """Return what was written for the very checkpoint of a record: not the words that it carries, nor what was asked before its
+    last turn."""
     turn = item["kind"] == "auto" and not at_prompt(item["kind"], item["step"])
     asked = (item.get("observed") or {}).get("asked") if turn else None
     found = [item["step"], item["label"] or "", *([asked[-1]["text"]] if asked else [])]

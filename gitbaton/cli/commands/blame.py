@@ -49,7 +49,8 @@ def command(
         git baton blame a.txt -L 1,1
     """
     with opened(ctx) as baton, tempfile.TemporaryDirectory(prefix="gitbaton-") as scratch:
-        found = of_file(baton, scratch, ctx.obj.repo_root, file, lines or ())
+        found, warnings = of_file(baton, scratch, ctx.obj.repo_root, file, lines or ())
+        warn_all(warnings)
         if json:
             print_json({"file": file, "lines": [line_document(line) for line in found]})
         else:
@@ -62,9 +63,11 @@ def command(
     return 0
 
 
-def of_file(baton: Baton, scratch: str, start: Optional[str], file: str, ranges: Sequence[str]) -> list[BlamedLine]:
-    """Return the lines of a file that is named as seen from the current directory; ``scratch`` is a folder for objects, to be
-    removed after the last use of ``baton``. Raises NotFoundError, UsageError."""
+def of_file(
+    baton: Baton, scratch: str, start: Optional[str], file: str, ranges: Sequence[str]
+) -> tuple[list[BlamedLine], list[str]]:
+    """Return the lines of a file that is named as seen from the current directory, and the warnings; ``scratch`` is a folder
+    for objects, to be removed after the last use of ``baton``. Raises NotFoundError, UsageError."""
     root = baton.repo.layout.root
     if root is None:
         raise BatonError("there is no work tree to look at")
@@ -73,8 +76,7 @@ def of_file(baton: Baton, scratch: str, start: Optional[str], file: str, ranges:
     if path.startswith("../") or not name:
         raise NotFoundError(f"{path_in_quotes(file)} is no file of this work tree")
     found, warnings = blame(baton, path, scratch, ranges)
-    warn_all([text for text in warnings if path_in_quotes(path) in text])
-    return found
+    return found, [text for text in warnings if path_in_quotes(path) in text]
 
 
 def shown(line: BlamedLine) -> str:
@@ -119,22 +121,34 @@ def why(
     Examples:
         git baton why a.txt:1
     """
-    file, _, number = place.rpartition(":")
-    if not file or not number.isdecimal() or len(number) > 9 or int(number) == 0:
-        raise UsageError(f"{in_quotes(place)} is not FILE:LINE", "such as src/num.py:13")
+    file, number = line_named(place)
     with opened(ctx) as baton, tempfile.TemporaryDirectory(prefix="gitbaton-") as scratch:
-        [line] = of_file(baton, scratch, ctx.obj.repo_root, file, [f"{number},+1"])
+        [line], warnings = of_file(baton, scratch, ctx.obj.repo_root, file, [f"{number},+1"])
+        warn_all(warnings)
         older = before(baton, line)
         if json:
             print_json({"file": file, **line_document(line), "before": [*older]})
         else:
             with paged(ctx, baton) as look:
-                terminal.say(f"{plain(file)}:{number}   {shown(line).strip()}")
-                terminal.say_lines(_why_lines(baton, look, line, older, in_shell(file)))
+                terminal.say_lines(why_lines(baton, look, file, line, older))
     return 0
 
 
-def _why_lines(baton: Baton, look: Look, line: BlamedLine, older: tuple[str, ...], file: str) -> list[str]:
+def line_named(place: str) -> tuple[str, int]:
+    """Return the file and the number of FILE:LINE. Raises UsageError."""
+    file, _, number = place.rpartition(":")
+    if not file or not number.isdecimal() or len(number) > 9 or int(number) == 0:
+        raise UsageError(f"{in_quotes(place)} is not FILE:LINE", "such as src/num.py:13")
+    return file, int(number)
+
+
+def why_lines(baton: Baton, look: Look, file: str, line: BlamedLine, older: tuple[str, ...]) -> list[str]:
+    """Return a line of a file as it is named, and the words behind it."""
+    head = f"{plain(file)}:{line.number}   {shown(line).strip()}"
+    return [head, *_behind(baton, look, line, older, in_shell(file))]
+
+
+def _behind(baton: Baton, look: Look, line: BlamedLine, older: tuple[str, ...], file: str) -> list[str]:
     one = line.origin
     there = in_shell(f":(top){line.path}") if line.path != os.path.normpath(file) else file  # elsewhere, or renamed since
     was = [_pair("before", plain(text).strip()) for text in older]

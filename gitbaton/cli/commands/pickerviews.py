@@ -323,7 +323,7 @@ class Deeds:
     def carry_out(self, shown: Offer, *, files: bool, talk: bool) -> rewinding.RewindOutcome | None:
         """Restore files, write the conversation, or both, just as shown; None for a conversation alone. Where the files would
         become something else now neither happens."""
-        outcome = rewinding.carry_out(self.baton, shown.order, shown.plan) if files else None
+        outcome = rewinding.carry_out(self.baton, shown.order, shown.plan.op, shown.plan.digest) if files else None
         done = outcome.restored if outcome else None
         if outcome and done:
             said = (*outcome.said, *done.warnings)

@@ -288,11 +288,11 @@ def show_plan(
     if json:
         from gitbaton.care.tools import rewinding
 
-        print_json(rewinding.document(plan, safety, (*_before(plan), *said)))
+        print_json(rewinding.document(plan, safety, (*facts(plan), *said)))
         return
     if plan.op == "revert" and dry_run and plan.steps:
         terminal.say(fitted(f"would be done: {plan.what}"))
-    terminal.say_lines([*_before(plan), *_step_lines(plan, safety, dry_run=dry_run, verbose=verbose)])
+    terminal.say_lines([*facts(plan), *step_lines(plan, safety, dry_run=dry_run, verbose=verbose)])
     if safety is not None:
         terminal.say(fitted({"undo": "undone: ", "redo": "redone: "}.get(plan.op, "done: ") + plan.what))
         terminal.tell(f"hint: {_back(plan.op)}")
@@ -303,11 +303,11 @@ def show_plan(
     if plan.op == "restore" and later:
         stay = "1 file not in that checkpoint stays" if later == 1 else f"{later:,} files not in that checkpoint stay"
         terminal.tell(f"hint: {stay}; --exact removes what it does not hold, and undo brings it back")
-    terminal.tell_hints(_hints(plan))
+    terminal.tell_hints(plan_hints(plan))
     warn_all(said)
 
 
-def _before(plan: RestorePlan) -> list[str]:
+def facts(plan: RestorePlan) -> list[str]:
     """Return facts about a plan to know before it is carried out, a line each."""
     if not any(step.action != "keep" for step in plan.steps):
         return []
@@ -316,7 +316,7 @@ def _before(plan: RestorePlan) -> list[str]:
     return [*plan.notes, *own]
 
 
-def _hints(plan: RestorePlan) -> list[str]:
+def plan_hints(plan: RestorePlan) -> list[str]:
     """Return hints for paths that were left as conflicts."""
     lost = any(step.action == "refuse" and step.reason.endswith(" is not here, or torn") for step in plan.steps)
     reasons = {step.reason for step in plan.steps if step.action == "conflict"}
@@ -333,7 +333,7 @@ def _hints(plan: RestorePlan) -> list[str]:
     return [text for holds, text in rows if holds]
 
 
-def _step_lines(plan: RestorePlan, safety: Stored | None, *, dry_run: bool, verbose: bool) -> Iterator[str]:
+def step_lines(plan: RestorePlan, safety: Stored | None, *, dry_run: bool, verbose: bool) -> Iterator[str]:
     """Yield what would become, or became, of each path, or of how many."""
     would = "would " if dry_run else ""
     rows = [(s.action, f"{would}{s.action} {quoted(s.path)}{f' ({plain(s.reason)})' if s.reason else ''}") for s in plan.steps]

@@ -3,6 +3,9 @@
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Optional
 
+
+from typing import TYPE_CHECKING, Annotated, Optional
+
 from gitbaton.base import terminal
 from gitbaton.base.codec import Json, in_quotes, plain, told_document
 from gitbaton.base.errors import NoCheckpointError, NotFoundError
@@ -35,6 +38,10 @@ from gitbaton.cli.common import (
 )
 from gitbaton.cli.options import Invocation, Option
 from gitbaton.runs.current import Unfinished, unfinished
+
+if TYPE_CHECKING:
+    from gitbaton.base.model import Told
+    from gitbaton.checkpoints.baton import Resumed
 
 
 def command(
@@ -76,16 +83,7 @@ def command(
             raise NotFoundError(error.message, *error.hints, *hints) from None
         told = baton.told(found.stored)
         if json:
-            value: dict[str, Json] = {
-                "checkpoint": stored_document(found.stored),
-                **({"live": live_document(found.live)} if found.live else {}),
-                **({"since": since_document(found.since)} if found.since else {}),
-                **({"told": told_document(told)} if told is not None else {}),
-                "decisions": decisions_document(found.stored.checkpoint, found.changes),
-                "runs": [one.document for one in runs],
-                "warnings": list(found.warnings),
-            }
-            print_json(value)
+            print_json(document(found, told, runs))
         else:
             c, later = found.stored.checkpoint, found.live.tests if found.live else tests_then(baton.store, found.stored)
             if stable:
@@ -131,3 +129,16 @@ def _going_on(runs: Sequence[Unfinished]) -> Iterator[str]:
     for one in runs:
         yield key_value("run", f"{one.run}: {'; '.join(one.why)}")
         yield key_value("run_continue", one.going_on)
+
+
+def document(found: "Resumed", told: "Told | None", runs: Sequence[Unfinished]) -> dict[str, Json]:
+    """Return the JSON of what the next runner needs to go on."""
+    return {
+        "checkpoint": stored_document(found.stored),
+        **({"live": live_document(found.live)} if found.live else {}),
+        **({"since": since_document(found.since)} if found.since else {}),
+        **({"told": told_document(told)} if told is not None else {}),
+        "decisions": decisions_document(found.stored.checkpoint, found.changes),
+        "runs": [one.document for one in runs],
+        "warnings": list(found.warnings),
+    }

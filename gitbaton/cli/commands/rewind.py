@@ -290,7 +290,7 @@ class RewindDialog:
             if answer not in ("y", "yes"):
                 return None
             with interruptible(self.baton, plan.op):
-                outcome = rewinding.carry_out(self.baton, back if choice == "t" else order, plan)
+                outcome = rewinding.carry_out(self.baton, back if choice == "t" else order, plan.op, plan.digest)
             done = outcome.restored
             if done is not None:
                 show_plan(done.plan, done.safety, (*outcome.said, *done.warnings), dry_run=False, json=False)

@@ -116,23 +116,9 @@ def command(
         return _watch(ctx, everything=everything)
     with opened(ctx, talks="" if json or stable or nul else "comparing files") as baton:
         tracks, problems = baton.status()
-        going = _under_way(baton, tracks)
+        going = open_turn(baton, tracks)
         if json:
-            listed = [
-                {
-                    "current": t.current,
-                    "checkpoint": stored_document(t.stored),
-                    "decisions": decisions_document(t.stored.checkpoint),
-                    "live": live_document(t.live),
-                    "place": None if t.place is None else path_document(t.place),
-                    **({"remotes": t.remotes} if t.remotes else {}),
-                }
-                for t in tracks
-            ]
-            silent = state.paused(baton.repo, baton.clock())
-            ends = None if silent is None or silent.until is None else timestamp(silent.until)
-            paused = {"paused": {"since": timestamp(silent.since), "until": ends}} if silent else {}
-            print_json({"tracks": listed, **paused, **({"open_turn": turn_document(going)} if going else {})})
+            print_json(standing_document(baton, tracks, going))
         elif stable or nul:
             also = [turn_header(going)] if going else []
             terminal.write(porcelain(COLUMNS, map(_fields, tracks), nul=nul, foreign=[t.stored for t in tracks], more=also))
@@ -163,7 +149,7 @@ def _watch(ctx: Invocation, *, everything: bool) -> int:
             places = [os.path.join(git_dir, name) for _, git_dir, _ in worktrees(repo) for name in files]
             before = folders(repo, CHAINS, TIPS, *places)
             tracks, problems = baton.status()
-            going = _under_way(baton, tracks)
+            going = open_turn(baton, tracks)
             shown = dashboard(baton, looking(ctx, baton), tracks, going, everything=everything) if tracks else [NONE]
             torn = (f"{in_quotes(p.where)} is left out: {p.reason}" for p in problems)
             lines = [*shown, *map(plain, torn), *map(plain, baton.store.unread.values())]
@@ -173,7 +159,26 @@ def _watch(ctx: Invocation, *, everything: bool) -> int:
     return watch(draw)
 
 
-def _under_way(baton: Baton, tracks: Sequence[TrackStatus]) -> "UnderWay | None":
+def standing_document(baton: Baton, tracks: Sequence[TrackStatus], going: "UnderWay | None") -> dict[str, Json]:
+    """Return the JSON of how every track stands."""
+    listed: list[Json] = [
+        {
+            "current": t.current,
+            "checkpoint": stored_document(t.stored),
+            "decisions": decisions_document(t.stored.checkpoint),
+            "live": live_document(t.live),
+            "place": None if t.place is None else path_document(t.place),
+            **({"remotes": list(t.remotes)} if t.remotes else {}),
+        }
+        for t in tracks
+    ]
+    silent = state.paused(baton.repo, baton.clock())
+    ends = None if silent is None or silent.until is None else timestamp(silent.until)
+    paused: dict[str, Json] = {"paused": {"since": timestamp(silent.since), "until": ends}} if silent else {}
+    return {"tracks": listed, **paused, **({"open_turn": turn_document(going)} if going else {})}
+
+
+def open_turn(baton: Baton, tracks: Sequence[TrackStatus]) -> "UnderWay | None":
     """Return the turn of the current track that is open in this work tree and has changed files."""
     first = next((t for t in tracks if t.current), None)
     return baton.under_way(first.stored.checkpoint.track) if first is not None and first.live.files_changed != 0 else None

@@ -14,7 +14,9 @@ import jsonschema  # type: ignore[import-untyped]
 import pytest
 
 from gitbaton.base.codec import plain
+from gitbaton.cli.commands.mcptools import TOOLS
 from tests.kit import Sandbox
+from tests.kit.guides import WRITE
 from tests.kit.killkit import driven
 from tests.kit.mcp import Client, said, talk
 from tests.kit.places import DATA
@@ -35,16 +37,25 @@ def test_the_tools_are_as_they_are_promised(repo: Sandbox) -> None:
         return [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in listed.tools]
 
     tools = talk(repo.path, steps)
+    if os.environ.get(WRITE):
+        GOLDEN.write_text(json.dumps(tools, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     assert tools == json.loads(GOLDEN.read_text(encoding="utf-8"))
     for tool in tools:
         for schema in (tool["inputSchema"], tool["outputSchema"]):
             jsonschema.Draft202012Validator.check_schema(schema)
             assert schema["type"] == "object" and schema["additionalProperties"] is False
         assert all(p.get("description") for p in tool["inputSchema"]["properties"].values()), tool["name"]
-        assert "track" in tool["inputSchema"]["properties"]
+        assert (
+            tool["annotations"]["destructiveHint"]
+            == ("plan" in tool["inputSchema"]["properties"])
+            <= (not tool["annotations"]["readOnlyHint"])
+        )
 
 
 SAME: tuple[tuple[str, dict[str, Any], str], ...] = (
+    ("status", {}, "status"),
+    ("tracks", {}, "tracks"),
+    ("why", {"place": "a.txt:1"}, "why a.txt:1"),
     ("resume", {}, "resume"),
     ("resume", {"track": "other", "live": True}, "resume --track other --live"),
     ("verify", {}, "verify"),
@@ -210,6 +221,21 @@ REFUSED: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("log", {"track": "t", "all": True}, "'track' and 'all' exclude each other"),
     ("show", {"checkpoint": "twin"}, "'twin' could mean 2 checkpoints\nhint: "),
     ("show", {"checkpoint": "--output=x"}, "there is no checkpoint '--output=x'"),
+    ("search", {}, "'text' is missing"),
+    ("search", {"text": " "}, "'text' is empty"),
+    ("search", {"text": "(", "regexp": True}, "'(' is not a regular expression: "),
+    ("search", {"text": "x", "regexp": True, "where": "files"}, "'regexp' looks into words only\nhint: leave out 'where'"),
+    ("search", {"text": "x", "where": "here"}, "'where' is 'here'; it can be 'words', 'files' or 'both'"),
+    ("search", {"text": "x", "track": "nowhere"}, "there is no track 'nowhere'"),
+    ("why", {"place": "a.txt"}, "'a.txt' is not FILE:LINE\nhint: such as src/num.py:13"),
+    ("why", {"place": "a.txt:99"}, "file a.txt has only 1 line"),
+    ("why", {"place": "../../x:1"}, "'../../x' is no file of this work tree"),
+    ("restore", {"checkpoint": "nowhere"}, "there is no checkpoint 'nowhere'"),
+    ("restore", {"paths": [""]}, "a path in 'paths' is empty"),
+    ("restore", {"apply": "yes"}, "'apply' must be true or false"),
+    ("revert", {"apply": True, "dry_run": True}, "'apply' and 'dry_run' exclude each other"),
+    ("undo", {}, "there is nothing to undo in this work tree"),
+    ("redo", {"apply": True, "plan": "x"}, "there is nothing to redo in this work tree"),
     ("diff", {"checkpoints": ["t", "t", "t"]}, "'checkpoints' has 3 entries; it can have 2"),
     ("diff", {"paths": ["a.txt", "a\0b"]}, "no path can be 'a?b': it holds a NUL"),
     ("diff", {"paths": ["\0"], "checkpoints": ["nowhere"]}, "no path can be '?': it holds a NUL"),
@@ -227,8 +253,8 @@ def test_errors_are_the_house_s_and_write_nothing(repo: Sandbox) -> None:
         before = refs(repo)
         for tool, given, text in REFUSED:
             assert (await client.fatal(tool, **given)).startswith(f"fatal: {text}"), (tool, given)
-        with pytest.raises(Exception, match="unknown tool 'restore'"):
-            await client.session.call_tool("restore", {})
+        with pytest.raises(Exception, match="unknown tool 'prune'"):
+            await client.session.call_tool("prune", {})
         assert refs(repo) == before and len((await client.ok("log"))["checkpoints"]) == 2
 
     talk(repo.path, steps)
@@ -240,10 +266,9 @@ def test_the_repository_may_come_go_and_change(tmp_path: Path) -> None:
     place.mkdir()
 
     async def steps(client: Client) -> None:
-        for tool in ("snapshot", "resume", "verify", "log", "show", "diff"):
-            assert f"'{place}' is not in a git repository" in await client.fatal(
-                tool, **({"step": "s"} if tool == "snapshot" else {})
-            )
+        for tool in TOOLS:
+            given = {"step": "s"} if tool.name == "snapshot" else dict.fromkeys(tool.arguments["required"], "x:1")
+            assert f"'{place}' is not in a git repository" in await client.fatal(tool.name, **given)
         repo = Sandbox.init(place)
         repo.commit("first", a_txt="one\n")
         await client.ok("snapshot", track="t", step="one")
@@ -315,8 +340,9 @@ def test_stored_text_is_data(repo: Sandbox) -> None:
         assert c["agent"]["name"] == "?[1mclient?"
         repo.commit("moved")
         repo.write("a.txt", "\x1b[0m\n")
-        for tool in ("resume", "verify", "log", "show", "diff"):
-            done = await client.call(tool)
+        for tool in ("status", "tracks", "resume", "verify", "log", "show", "diff", "search", "why", "restore"):
+            given = {"text": "31mred"} if tool == "search" else {"place": "a.txt:1"} if tool == "why" else {}
+            done = await client.call(tool, **given)
             text = said(done)
             assert not done.is_error and not [c for c in text if not c.isprintable() and c not in "\n\t"], tool
             assert not [row for row in text.split("\n") if row.startswith((">", "fatal", "next_cmd=rm"))], tool
@@ -391,7 +417,7 @@ def test_a_killed_restore_is_ended_before_a_snapshot_and_not_by_a_reader(repo: S
     assert pending.exists()
 
     async def steps(client: Client) -> None:
-        for tool in ("verify", "log", "show", "diff"):
+        for tool in ("status", "tracks", "verify", "log", "show", "diff", "restore"):
             assert "warning: an interrupted restore waits to be ended" in said(await client.call(tool))
         assert pending.exists()
         done = await client.call("snapshot", track="t", step="on")
