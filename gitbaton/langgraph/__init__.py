@@ -1,4 +1,4 @@
-"""A LangGraph checkpointer on git, GitSaver. It needs ``pip install 'gitbaton[langgraph]'``, and only when it is asked for."""
+"""A LangGraph checkpointer on git, GitSaver. It needs the extra ``langgraph``, and only when it is asked for."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ def __getattr__(name: str) -> object:
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] == "gitbaton":
             raise
-        message = f"GitSaver needs LangGraph, and there is no module '{error.name}': pip install 'gitbaton[langgraph]'"
+        from gitbaton.base.system.extras import adding
+
+        message = f"GitSaver needs LangGraph, and there is no module '{error.name}': {adding('langgraph')}"
         raise ImportError(message, name=error.name) from None
     return GitSaver

@@ -534,7 +534,7 @@ def test_without_textual_it_is_the_numbered_list_and_says_so(box: Sandbox, tmp_p
     for words in ([], ["--list"]):
         with Terminal(box.path, "rewind", *words, env={"PYTHONPATH": str(tmp_path / "hides")}, size=(24, 120)) as terminal:
             terminal.until(b"Enter to leave] ")
-            assert (b"'textual' (the extra 'ui')" in terminal.shown) == (not words)
+            assert (b"hint: to have a full screen: " in terminal.shown) == (not words)
             terminal.press(b"q\n")
             assert terminal.child.wait(60) == 0
 

@@ -14,6 +14,7 @@ import ormsgpack
 import pytest
 
 from gitbaton.base.codec import is_control
+from gitbaton.base.system.extras import adding
 from gitbaton.langgraph.threads.codec import Typed
 from gitbaton.langgraph.threads.names import ref_of
 from gitbaton.langgraph.threads.store import ThreadStore
@@ -310,7 +311,7 @@ def test_without_the_extra_types_and_sizes_are_shown(told: Sandbox, monkeypatch:
     monkeypatch.setitem(sys.modules, "ormsgpack", None)
     done = told.here("thread", "show", "new/one")
     assert done.code == 0 and "  step (msgpack, 1 byte, version 13, not read)" in done.out.splitlines()
-    assert done.err == "hint: pip install 'gitbaton[langgraph]' shows values\n"
+    assert done.err == f"hint: to show values: {adding('langgraph')}\n"
     row = told.here("thread", "show", "new/one", "--json").json["channels"][0]
     assert row == {"name": "step", "type": "msgpack", "size": 1, "why": "not read", "version": f"{13:032}.0.7"}
     assert "  4 checkpoints  " in told.here("thread", "list").out

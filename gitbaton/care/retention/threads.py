@@ -104,7 +104,9 @@ def _metadata(store: ThreadStore) -> Callable[[ThreadCheckpoint], object]:
         try:
             return opened((kind, data))
         except ValueError:
-            hints = ("pip install 'gitbaton[langgraph]' reads them",) if kind == "msgpack" and not readable() else ()
+            from gitbaton.base.system.extras import adding
+
+            hints = (f"to read them: {adding('langgraph')}",) if kind == "msgpack" and not readable() else ()
             said = f"the metadata of checkpoint {in_quotes(entry.id)} cannot be read ({plain(kind)})"
             raise RecordError(f"{said}: they may name what it is put together from", *hints) from None
 

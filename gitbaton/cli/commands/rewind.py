@@ -100,7 +100,9 @@ def command(
         if not listed and os.isatty(2) and os.environ.get("TERM", "dumb") != "dumb":
             if find_spec("textual") is not None:
                 return _on_a_screen(baton, order, looking(ctx, baton), baton.lead(checkpoint, track), limit)
-            terminal.tell("hint: with the Python package 'textual' (the extra 'ui') this is a full screen")
+            from gitbaton.base.system.extras import adding
+
+            terminal.tell(f"hint: to have a full screen: {adding('ui')}")
         talk = RewindDialog(baton, order, limit or LISTED, looking(ctx, baton))
         try:
             return talk.run(baton.lead(checkpoint, track))

@@ -39,7 +39,6 @@ from gitbaton.langgraph.threads.store import ThreadStore
 
 AThread = Annotated[str, Argument(metavar="THREAD", help="The thread's id, as 'git baton thread list' shows it.")]
 Namespace = Annotated[Optional[str], Option("--ns", metavar="NS", help="A namespace: that of a subgraph (the root's).")]
-EXTRA = "pip install 'gitbaton[langgraph]' shows values"
 MOST = 200  # characters of a name
 WAITS = "! waits at an interrupt"
 _SHELL = re.compile(r"""^\Z|[\s"'\\$`*?\[\]{}()<>|&;~#!]""")
@@ -315,7 +314,9 @@ def show_thread(
         with paged(ctx, baton) as look:
             terminal.say_lines(_shown(found, place, look))
         if found.unread:
-            terminal.tell(f"hint: {EXTRA}")
+            from gitbaton.base.system.extras import adding
+
+            terminal.tell(f"hint: to show values: {adding('langgraph')}")
     return 0
 
 

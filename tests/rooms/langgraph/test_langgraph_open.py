@@ -12,6 +12,7 @@ import pytest
 
 from gitbaton import Baton
 from gitbaton.base.errors import GitError, NotARepositoryError
+from gitbaton.base.system.extras import adding
 from gitbaton.git.questions import create_bare
 from tests.kit import Sandbox
 from tests.kit.forkserver import python
@@ -152,7 +153,7 @@ def test_several_make_one_repository_at_once(tmp_path: Path) -> None:
     [
         (
             "sys.modules['langgraph'] = None\ntry: from gitbaton.langgraph import GitSaver\nexcept ImportError as e: print(e)",
-            "GitSaver needs LangGraph, and there is no module 'langgraph.checkpoint': pip install 'gitbaton[langgraph]'\n",
+            f"GitSaver needs LangGraph, and there is no module 'langgraph.checkpoint': {adding('langgraph')}\n",
         ),
         ("import gitbaton.langgraph; print('langgraph' in sys.modules)", "False\n"),
         ("import gitbaton.langgraph as it\ntry: it.other\nexcept AttributeError: print('no')", "no\n"),
