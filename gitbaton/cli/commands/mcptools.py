@@ -37,6 +37,7 @@ from gitbaton.checkpoints.store import Problem
 from gitbaton.checkpoints.store.meta import NOTHING, Meta, read
 from gitbaton.checkpoints.survey import tests_then
 from gitbaton.cli.commands.resume import document as resume_document
+from gitbaton.cli.commands.status import NONE, dashboard, open_turn, standing_document
 from gitbaton.cli.look import Look
 from gitbaton.git.run import checked
 from gitbaton.runs.current import unfinished
@@ -298,8 +299,6 @@ def diff(baton: Baton, call: ToolCall) -> Answer:
 
 def status(baton: Baton, call: ToolCall) -> Answer:
     """Say where every track is, how it stands, and what moved since."""
-    from gitbaton.cli.commands.status import NONE, dashboard, open_turn, standing_document
-
     tracks, problems = baton.status()
     going, everything = open_turn(baton, tracks), call.given.get("all", False)
     rows = [*dashboard(baton, _look(baton), tracks, going, everything=everything)] if tracks else [NONE, f"hint: {TAKE_ONE}"]
@@ -322,7 +321,7 @@ def tracks(baton: Baton, call: ToolCall) -> Answer:
         "tracks": [{"current": s.checkpoint.track == current, "checkpoint": stored_document(s)} for s in tips.items],
     }
     rows = [("* " if s.checkpoint.track == current else "") + _row(baton, s) for s in tips.items]
-    text = "\n".join(rows) or f"there is no checkpoint in this repository\nhint: {TAKE_ONE}"
+    text = "\n".join(rows or [NONE, f"hint: {TAKE_ONE}"])
     return Answer(document=found, text=text, warnings=(*_left_out(tips.problems), *baton.newer(tips.items)))
 
 

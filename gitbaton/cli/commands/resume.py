@@ -1,9 +1,6 @@
 """``git baton resume``."""
 
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Optional
-
-
 from typing import TYPE_CHECKING, Annotated, Optional
 
 from gitbaton.base import terminal

@@ -182,7 +182,7 @@ def test_an_empty_repository_says_how_to_begin(repo: Sandbox) -> None:
     async def steps(client: Client) -> None:
         for tool in ("status", "tracks"):
             text = said(await client.call(tool))
-            assert text.startswith("there is no checkpoint in this repository\nhint: take one with 'git baton snapshot ")
+            assert text.startswith("No checkpoints here yet.\nhint: take one with 'git baton snapshot ")
             assert (await client.ok(tool))["tracks"] == []
         assert (await client.ok("search", text="x"))["found"] == []
 
