@@ -104,6 +104,7 @@ class Claude(Client):
     twice = False
     upward = False
     trust = "on a terminal it asks once whether this folder may run hooks; the answer it offers is no"
+    instead = "CLAUDE.md"
     skills = (".claude/skills", "skills")
     events = {
         "SessionStart": ("start", "full"),

@@ -76,9 +76,10 @@ class Client(Protocol):
     below the home folder, ``moved`` the variables that say where it is instead (a tail is joined to the value); ``user``: the
     file in it. ``comments``: whether the format of its settings allows them. ``twice``: hooks at both levels run twice.
     ``upward``: it finds the project's file from a subdirectory. ``leaves``: a file in its folder that goes on naming our hooks
-    when they are taken out, and where in it. ``trust`` and ``remarks``: lines for the user at project level,
-    and at any; ``untrusted``: one where no trust was given with the install. ``skills``: where its own skills are, below the
-    root and below the client's folder; the shared place otherwise.
+    when they are taken out, and where in it. ``instead``: a file of its own that it reads in the place of AGENTS.md where both
+    are, or with ``wants``, the setting by which it reads that, always. ``trust`` and ``remarks``: lines for the user at project
+    level, and at any; ``untrusted``: one where no trust was given with the install. ``skills``: where its own skills are, below
+    the root and below the client's folder; the shared place otherwise.
 
     Its events. ``events``: what its own words for them mean, and what it can take there; what is not here is ``other``.
     ``shells``: its tools that run a command line; ``editors``: those that edit files.
@@ -106,6 +107,8 @@ class Client(Protocol):
     twice: bool = True
     upward: bool = True
     leaves: tuple[str, str] | None = None
+    instead: str = ""
+    wants: str = ""
     trust: str = ""
     untrusted: str = ""
     remarks: tuple[str, ...] = ()

@@ -55,6 +55,8 @@ class Gemini(Client):
     comments = True
     named = True
     upward = False
+    instead = "GEMINI.md"
+    wants = '{"context": {"fileName": ["AGENTS.md", "GEMINI.md"]}}'
     trust = "it runs a project's hooks only in a trusted folder, and warns once when it meets them"
     events = {
         "SessionStart": ("start", "full"),

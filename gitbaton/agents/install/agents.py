@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 from gitbaton.agents.client import Client, folder
 from gitbaton.agents.install.levels import (
+    AGENTS_MD,
     CLIENTS,
     EVERYWHERE,
     ONLY_USED,
@@ -43,6 +45,8 @@ from gitbaton.agents.settings import MalformedError, undone
 from gitbaton.base.codec import in_quotes
 from gitbaton.base.errors import BatonError, NoAnswerError, UsageError
 from gitbaton.base.values import replace
+
+_IMPORT = re.compile(rb"@(?:\./)?AGENTS\.md")
 
 
 def named(names: Sequence[str], where: Place, *, every: bool, install: bool) -> list[Client]:
@@ -98,12 +102,15 @@ class _Draft(Draft):
         self.where = where
         self.manifests = Manifests(*where.manifests)
         self.folders: list[str] = []
+        self.changed: list[str] = []
         self.seen: set[str] = set()
 
     def plan(self, remarks: Iterable[str] = ()) -> InstallPlan:
         """The plan."""
         remarks, folders = tuple(remarks) if self.steps else (), tuple(self.folders)
-        return replace(super().plan(), remarks=remarks, locked=self.manifests.locked, folders=folders)
+        return replace(
+            super().plan(), remarks=remarks, locked=self.manifests.locked, folders=folders, changed=tuple(self.changed)
+        )
 
     def spare(self, path: str) -> bool:
         """Leave a file out of the plan from here on; whether it was left out or met before: two names may lead to one."""
@@ -169,6 +176,7 @@ class _Draft(Draft):
     def _change(self, target: Target, what: str, after: str | None, record: InstallRecord | None = None) -> None:
         """Plan new text for a file, or none; ``record`` is what is remembered of it from then on."""
         check_writable(target.file, gone=after is None)
+        self.changed += [target.file.real] if target.file.data is not None else []
         data = after.encode("utf-8", target.part.errors) if after is not None else None
         run = partial(_carry_out, target.file, data, record, self.manifests)
         self.step(what, run, partial(check_unchanged, target.file, data))
@@ -224,21 +232,33 @@ def plan_install(
     clients: Sequence[Client],
     *,
     track: str | None = None,
-    agents_md: bool = False,
+    agents_md: bool | None = None,
     trusted: bool = False,
 ) -> InstallPlan:
     """Plan what install changes at a level; nothing when everything is in place. Raises BatonError for a file it must refuse.
 
-    ``track`` as ``chosen`` takes it; ``trusted``: Codex will be told to trust the hooks.
+    ``track`` as ``chosen`` takes it; ``agents_md``: whether AGENTS.md gets its block, None: where it is and may be written;
+    ``trusted``: Codex will be told to trust the hooks. The texts for agents name the track that all hooks here have.
     """
     draft = _Draft(where)
+    tracks = {client.name: chosen(where, client, track) for client in clients}
     for client in clients:
-        draft.put(hooks_target(where, client, chosen(where, client, track)))
+        draft.put(hooks_target(where, client, tracks[client.name]))
+    rest = (found for client in CLIENTS if client not in clients for found in row(where, client).tracks)
+    both = {*tracks.values(), *rest}
+    track = both.pop() if len(both) == 1 else None
     for path in skill_paths(where, clients, shared=True):
-        draft.put(skill_target(where, path))
-    if agents_md:
-        draft.put(block_target(where))
-    return draft.plan(_remarks(where, clients, agents_md=agents_md, trusted=trusted))
+        draft.put(skill_target(where, path, track))
+    block = agents_md if agents_md is not None else os.path.isfile(os.path.join(where.root or os.devnull, AGENTS_MD))
+    try:
+        if block:
+            draft.put(block_target(where, track))
+    except BatonError as error:
+        if agents_md:
+            raise
+        draft.notices.append(f"{error.message}; it gets no block for agents")
+        block = False
+    return draft.plan(_remarks(where, clients, block=block, trusted=trusted))
 
 
 def plan_uninstall(where: Place, clients: Sequence[Client], *, every: bool = False) -> InstallPlan:
@@ -276,11 +296,14 @@ def _left(where: Place, clients: Sequence[Client]) -> Iterator[str]:
             yield f"'{shown(where, path)}' still names these hooks {part}"
 
 
-def _remarks(where: Place, clients: Sequence[Client], *, agents_md: bool, trusted: bool) -> list[str]:
+def _remarks(where: Place, clients: Sequence[Client], *, block: bool, trusted: bool) -> list[str]:
     """Return what a user should know after an install."""
     said: list[str] = []
     for client in clients:
         remarks = (
+            f"'{client.programs[0]}' is not on PATH here, so nothing calls its hooks yet"
+            if program(client, where.env) is None
+            else "",
             client.trust if where.root is not None else "",
             client.untrusted if not trusted else "",
             *client.remarks,
@@ -293,11 +316,21 @@ def _remarks(where: Place, clients: Sequence[Client], *, agents_md: bool, truste
         said.append("clones and linked work trees have these files only when they are committed")
     else:
         said.append(f"hooks at user level {ONLY_USED}; '{EVERYWHERE}' lets them act in every repository")
-    if agents_md and where.root is not None:
-        claude, ours = (os.path.join(where.root, name) for name in ("CLAUDE.md", "AGENTS.md"))
-        leads = os.path.realpath(claude) == os.path.realpath(ours) or b"@AGENTS.md" in (read(claude) or b"")
-        if os.path.isfile(claude) and not leads:
-            said.append("Claude Code reads CLAUDE.md and not AGENTS.md where both are; add the line '@AGENTS.md' to it")
-        names = '{"context": {"fileName": ["AGENTS.md", "GEMINI.md"]}}'
-        said.append(f"Gemini CLI reads AGENTS.md only by a setting: {names}")
+    if block and where.root is not None:
+        said += [text for client in clients if (text := _unread(where, where.root, client))]
     return [*said, "'git baton agent doctor' says whether they run"]
+
+
+def _unread(where: Place, root: str, client: Client) -> str:
+    """Say how a client comes to read AGENTS.md, where it reads a file of its own instead; empty where it reads both."""
+    path, settings = os.path.join(root, client.instead), path_of(replace(where, root=None), client)
+    if not client.instead or not (client.wants or os.path.isfile(path)):
+        return ""
+    told = [read(file) or b"" for file in (path_of(where, client), settings)] if client.wants else []
+    if any(AGENTS_MD.encode() in data for data in told) or _IMPORT.search(read(path) or b""):
+        return ""
+    if os.path.realpath(path) == os.path.realpath(os.path.join(root, AGENTS_MD)):
+        return ""
+    if client.wants:
+        return f"{client.title}: it reads {AGENTS_MD} only by a setting: {client.wants}"
+    return f"{client.title}: it reads {client.instead} and not {AGENTS_MD} where both are; add the line '@{AGENTS_MD}' to it"

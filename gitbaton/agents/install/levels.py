@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Literal
@@ -45,11 +46,13 @@ SKILL_MARK = "<!-- gitbaton:skill -->"
 PLUGIN_MARK = "// gitbaton:plugin"
 BEGIN, END = "<!-- gitbaton:begin -->", "<!-- gitbaton:end -->"
 _TRACK = re.compile(r"^const TRACK = (null|\"(?:[^\"\\\n]|\\.)*\")$", re.MULTILINE)
-_NO_TRACK = "const TRACK = null"
+_OPTION = re.compile(r" --track (?:[\w@%+=:,./-]+|'[^'`<\n]+')", re.ASCII)
+_SNAPSHOT = re.compile(rf"(?<=git baton snapshot)(?:{_OPTION.pattern})?(?= )", re.ASCII)
 HOOKS, VERSION, TYPE = "hooks", "version", "type"
 _READ = frozenset((HOOKS, "matcher", TYPE, *KEYS))
 SHARED_SKILLS = ".agents/skills"
 SKILL = "gitbaton/SKILL.md"
+AGENTS_MD = "AGENTS.md"
 ONLY_USED = "act only in a repository where gitbaton is used already: it has a checkpoint, or settings of its own call us"
 EVERYWHERE = "git config --global baton.everywhere true"
 UNHEEDED = "baton.everywhere in a repository's own configuration does not count"
@@ -228,10 +231,21 @@ NONE = FoundEntries(count=0, tracks=())
 
 
 def is_shipped(name: str, text: str) -> bool:
-    """Whether a version of ours has shipped this text under a name, whatever its line ends."""
+    """Whether a version of ours has shipped this text under a name, whatever its line ends and the track that it names."""
     plain = text.replace("\r\n", "\n")
-    listed = f"{digest(plain.encode('utf-8', 'surrogateescape'))} {name}"
-    return listed in shipped("agents", "shipped").splitlines() or plain == shipped("agents", name)
+    forms = (plain, naming(plain, None))
+    listed = [f"{digest(form.encode('utf-8', 'surrogateescape'))} {name}" for form in forms]
+    return not {*listed}.isdisjoint(shipped("agents", "shipped").splitlines()) or shipped("agents", name) in forms
+
+
+def naming(text: str, track: str | None) -> str:
+    """Return a text of ours that names a track, or none: the plugin in a constant, a text for agents in each snapshot, where
+    the name can stand in Markdown."""
+    if _TRACK.search(text):
+        return _TRACK.sub(lambda _: f"const TRACK = {json.dumps(track)}", text, count=1)
+    option = f" --track {shlex.quote(track)}" if track is not None else ""
+    option = option if _OPTION.fullmatch(option) else ""
+    return _SNAPSHOT.sub(lambda _: option, text)
 
 
 class Part:
@@ -357,7 +371,7 @@ class Hooks(Part):
 
 
 class Whole(Part):
-    """A file of our own, known by a mark; for the plugin with the track that it names."""
+    """A file of our own, known by a mark, with the track that it names."""
 
     whole = True
     errors = "surrogateescape"
@@ -367,8 +381,7 @@ class Whole(Part):
 
     def put(self, text: str) -> Merged:
         """The file; git may have given its lines other ends."""
-        named = f"const TRACK = {json.dumps(self.track)}"
-        written = _TRACK.sub(lambda _: named, shipped("agents", self.name), count=1)
+        written = naming(shipped("agents", self.name), self.track)
         return Merged(text=text if text.replace("\r\n", "\n") == written else written)
 
     def find(self, text: str) -> FoundEntries:
@@ -377,15 +390,14 @@ class Whole(Part):
             return NONE
         named = _TRACK.search(text.replace("\r\n", "\n"))
         try:
-            track = json.loads(named.group(1)) if named else None
+            track = json.loads(named.group(1)) if named else self.track
         except ValueError:
             track = None
         return FoundEntries(count=1, tracks=(track,))
 
     def known(self, text: str) -> bool:
         """Whether the file is as some version wrote it, for whatever track."""
-        plain = text.replace("\r\n", "\n")
-        return is_shipped(self.name, _TRACK.sub(_NO_TRACK, plain, count=1) if self.mark == PLUGIN_MARK else plain)
+        return is_shipped(self.name, text)
 
 
 class Block(Part):
@@ -393,10 +405,13 @@ class Block(Part):
 
     errors = "surrogateescape"
 
+    def __init__(self, track: str | None) -> None:
+        self.track = track
+
     def put(self, text: str) -> Merged:
         """The text with the block, in its place or at the end."""
         newline = "\r\n" if "\r\n" in text else "\n"
-        block = newline.join([BEGIN, *shipped("agents", "AGENTS.md").splitlines(), END])
+        block = newline.join([BEGIN, *naming(shipped("agents", "AGENTS.md"), self.track).splitlines(), END])
         place = _block(text)
         if place is not None:
             start, end = place
@@ -423,13 +438,17 @@ class Block(Part):
 
     def find(self, text: str) -> FoundEntries:
         """Return whether the text has a block."""
-        return FoundEntries(count=1, tracks=(None,)) if _block(text) is not None else NONE
+        return FoundEntries(count=1, tracks=(self.track,)) if _block(text) is not None else NONE
 
     def known(self, text: str) -> bool:
         """Whether the lines between the marks are as some version wrote them."""
         start, end = _block(text) or (0, 0)
         inner = text[start:end].replace("\r\n", "\n").removeprefix(BEGIN + "\n").removesuffix(END)
         return is_shipped("AGENTS.md", inner)
+
+    def fresh(self, text: str) -> bool:
+        """Whether the file holds the block alone, for whatever track."""
+        return self.put("").text == naming(text, self.track)
 
     def kept(self, shown: str) -> str:
         """The block, and not the whole file."""
@@ -571,14 +590,14 @@ def skill_paths(where: Place, clients: Iterable[Client], *, shared: bool) -> lis
     return paths
 
 
-def skill_target(where: Place, path: str) -> Target:
+def skill_target(where: Place, path: str, track: str | None = None) -> Target:
     """One of the skill's files. Raises BatonError for one that is not read."""
-    return _target(where, path, Whole("SKILL.md", SKILL_MARK), "the skill")
+    return _target(where, path, Whole("SKILL.md", SKILL_MARK, track), "the skill")
 
 
-def block_target(where: Place) -> Target:
+def block_target(where: Place, track: str | None = None) -> Target:
     """AGENTS.md, at project level. Raises BatonError for one that is not read."""
-    return _target(where, os.path.join(where.root or "", "AGENTS.md"), Block(), "the block for agents")
+    return _target(where, os.path.join(where.root or "", AGENTS_MD), Block(track), "the block for agents")
 
 
 def text_of(target: Target) -> str:

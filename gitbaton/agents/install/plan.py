@@ -32,7 +32,8 @@ class InstallStep:
 class InstallPlan:
     """Steps in their order. ``notices`` always matter; ``remarks`` are for when something is done.
 
-    ``locked`` keeps other installs out meanwhile; ``folders`` go at the end, if they are empty then.
+    ``locked`` keeps other installs out meanwhile; ``folders`` go at the end, if they are empty then; ``changed``: the files
+    that were there before.
     """
 
     steps: tuple[InstallStep, ...]
@@ -40,6 +41,7 @@ class InstallPlan:
     remarks: tuple[str, ...] = ()
     locked: Callable[[], AbstractContextManager[None]] = nullcontext
     folders: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
 
 
 class Draft:

@@ -1,6 +1,7 @@
 """``git baton agent``."""
 
 import os
+from collections.abc import Iterator
 from typing import Annotated, Optional
 
 from gitbaton.agents.install import agentdoctor, agents, levels
@@ -9,12 +10,15 @@ from gitbaton.agents.install.plan import InstallPlan, apply, refuse_others, shar
 from gitbaton.base import terminal
 from gitbaton.base.codec import Json, check_new_track, in_quotes, path_document, plain
 from gitbaton.base.errors import BatonError, NotARepositoryError, UsageError
+from gitbaton.checkpoints.render import first_few, some
 from gitbaton.cli.columns import fitted
 from gitbaton.cli.common import DryRun, one_of, opened, picked, print_json, print_plan, say_findings, warn_all
 from gitbaton.cli.options import Argument, Invocation, Option
+from gitbaton.git import questions
+from gitbaton.git.repo import Repo
 
 TAKEN = {  # which options an action takes
-    "install": {"user", "project", "all", "track", "agents-md", "trust", "dry-run"},
+    "install": {"user", "project", "all", "track", "agents-md", "no-agents-md", "trust", "dry-run"},
     "uninstall": {"user", "project", "all", "dry-run"},
     "list": {"json"},
     "doctor": {"json"},
@@ -31,7 +35,9 @@ def command(
     project: Annotated[bool, Option("--project", help="In this work tree; the default.")] = False,
     every: Annotated[bool, Option("--all", help="Every client found here; every one that is installed.")] = False,
     track: Annotated[Optional[str], Option(metavar="NAME", help="The hooks' track, '' for none; not given: as it is.")] = None,
-    agents_md: Annotated[bool, Option("--agents-md", help="Also a marked block in AGENTS.md.")] = False,
+    agents_md: Annotated[
+        Optional[bool], Option("--agents-md/--no-agents-md", help="A marked block in AGENTS.md; default: where that is.")
+    ] = None,
     give: Annotated[bool, Option("--trust", help="Let Codex trust these hooks, through its app server.")] = False,
     dry_run: DryRun = False,
     json: Annotated[bool, Option("--json", help="Print JSON (list, doctor).")] = False,
@@ -41,19 +47,20 @@ def command(
     Their hooks take checkpoints and tell the model where things stand.
 
     An install merges our hooks into the client's own settings and writes the skill that tells the agent when to take a
-    checkpoint. What else is in those files stays byte for byte, twice is once, and uninstall removes exactly ours. --project
-    (the default) writes below the root of the work tree, --user below the home directory; hooks there act only where gitbaton
-    is used already (see baton.everywhere). An install without --track keeps the one that is there, and --track '' takes it
-    away. --trust tells Codex to trust our hooks, and no others, through its own app server. 'agent doctor' says what would not
-    run, and exits with 1 then.
+    checkpoint; AGENTS.md gets a block that says the same, where that file is (--agents-md makes it, --no-agents-md leaves it).
+    What else is in those files stays byte for byte, twice is once, and uninstall removes exactly ours. --project (the default)
+    writes below the root of the work tree, --user below the home directory; hooks there act only where gitbaton is used already
+    (see baton.everywhere). An install without --track keeps the one that is there, and --track '' takes it away. --trust tells
+    Codex to trust our hooks, and no others, through its own app server. 'agent doctor' says what would not run, and exits with
+    1 then.
 
     Examples:
         git baton agent list
         git baton agent install claude --dry-run
         git baton agent uninstall claude --dry-run
     """
-    given = {"user": user, "project": project, "all": every, "track": track is not None, "agents-md": agents_md}
-    _check(words, {**given, "trust": give, "dry-run": dry_run, "json": json})
+    given = {"user": user, "project": project, "all": every, "track": track is not None, "agents-md": agents_md is True}
+    _check(words, {**given, "no-agents-md": agents_md is False, "trust": give, "dry-run": dry_run, "json": json})
     one_of(user=user, project=project)
     if words[0] == "list":
         return _list(_places(ctx), json=json)
@@ -115,10 +122,21 @@ def _carry_out(ctx: Invocation, where: Place, plan: InstallPlan, dry_run: bool, 
     else:
         apply(plan, lambda text: terminal.say(plain(text)))
     warn_all(plan.notices)
-    terminal.tell_hints(plan.remarks)
-    if where.level == "project" and not dry_run:
+    tracked = list[str]()
+    if where.level == "project":
         with opened(ctx) as baton:
-            share(baton.repo)
+            tracked += _tracked(baton.repo, plan)
+            if not dry_run:
+                share(baton.repo)
+    terminal.tell_hints([*tracked, *plan.remarks])
+
+
+def _tracked(repo: Repo, plan: InstallPlan) -> Iterator[str]:
+    """Say which of the files that a plan changes git tracks."""
+    root = os.path.realpath(repo.layout.root or "")
+    if found := questions.tracked(repo, tuple(os.path.relpath(path, root) for path in plan.changed)):
+        names, verb = some(len(found), first_few(found)), "is" if len(found) == 1 else "are"
+        yield f"{names} {verb} tracked by git: it is a change in your work tree until you commit it"
 
 
 def _list(places: list[Place], *, json: bool) -> int:

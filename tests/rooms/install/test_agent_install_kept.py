@@ -100,7 +100,11 @@ def test_the_track_stays_until_another_is_named(repo: Sandbox) -> None:
     tracks = {r["agent"]: r["tracks"] for r in repo.ok("agent", "list", "--json").json["agents"] if r["level"] == "project"}
     assert tracks["claude"] == tracks["opencode"] == ["A"]
     done = repo.ok("agent", "install", "claude", "--track", "B")
-    assert done.out == "renew the hooks of Claude Code in '.claude/settings.json', track 'B' instead of track 'A'\n"
+    texts = [f"the skill in '{path}'" for path in SKILLS] + ["the block for agents in 'AGENTS.md'"]
+    assert done.out.splitlines() == [
+        "renew the hooks of Claude Code in '.claude/settings.json', track 'B' instead of track 'A'",
+        *(f"renew {text}" for text in texts),
+    ]
     done = repo.ok("agent", "install", "claude", "opencode", "--track", "")
     assert "no track instead of track 'B'\n" in done.out and "no track instead of track 'A'\n" in done.out
     file = repo.path / FILES["claude"]
