@@ -435,6 +435,39 @@ def test_every_key_of_the_footer_and_of_help_does_something(box: Sandbox) -> Non
     on_screen(box, keys)
 
 
+@pytest.mark.deep
+@pytest.mark.parametrize(
+    "columns, list_keys, plan_keys",
+    [
+        (80, "enter / tab 1-4 u r ? q", "enter space esc q"),
+        (60, "enter / tab u ? q", "enter space esc q"),
+        (40, "enter u ? q", "enter esc q"),
+        (20, "enter q", "esc q"),
+    ],
+)
+def test_a_narrow_footer_keeps_the_keys_that_matter_most(box: Sandbox, columns: int, list_keys: str, plan_keys: str) -> None:
+    take(box, "other", "o")
+    box.write("a.txt", "theirs\n")
+    take(box, "of another", "o")
+
+    def shown(picker: Picker) -> str:
+        from textual.widgets import Static
+
+        row = str(picker.query_one("#keys", Static).render())
+        assert len(row.rstrip()) + 2 <= columns
+        return " ".join(key for key, *_ in picker._fitting())
+
+    async def keys(picker: Picker, pilot: Pilot[Any]) -> None:
+        await pilot.pause()
+        assert shown(picker) == list_keys
+        await pilot.press("down", "enter")
+        await until(pilot, lambda: picker.planning and bool(planned(picker)))
+        await until(pilot, lambda: any("conflict" in row for row in planned(picker)))
+        assert shown(picker) == plan_keys
+
+    on_screen(box, keys, size=(columns, 24))
+
+
 @pytest.mark.full
 @some("size", [(80, 24), (200, 60), (40, 10)])
 def test_no_line_is_wider_than_its_side_and_resizing_folds_them_anew(box: Sandbox, size: tuple[int, int]) -> None:
@@ -748,7 +781,7 @@ def test_a_conflict_of_a_turn_stays_and_is_no_box(agent: Client, repo: Sandbox) 
         await until(pilot, lambda: picker.shown is not None)
         assert planned(picker)[0] == "! conflict a.txt (changed since at the same lines)"
         await pilot.press("space")
-        assert not any("this conflict" in word for _, word, _ in picker.footer())
+        assert not any(word == "overwrite" for _, word, _ in picker.footer())
         await pilot.press("enter")
         await until(pilot, lambda: len(picker.deeds.restored) == 1 and not picker.busy)
 

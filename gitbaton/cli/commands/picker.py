@@ -53,6 +53,8 @@ LIST_KEYS: tuple[Key, ...] = (
     *(("n", "branch", "ask('branch')"), ("w", "worktree", "ask('worktree')"), ("p", "pin", "pin")),
     *(("l", "label", "ask('label')"), ("y", "copy id", "copy")),
 )
+KEPT_KEYS = ("enter", "esc", "q", "?", "u", "tab", "/")
+"""The keys that a narrow footer keeps, what matters most first."""
 MORE_KEYS: tuple[tuple[str, str], ...] = (
     ("up down", "another one; also k and j"),
     ("enter", "the plan: take its turn back, or go back to it"),
@@ -426,15 +428,17 @@ class Picker(App[int]):
         self.query_one("#keys", Static).update(Content.assemble(*found))
 
     def _fitting(self) -> Iterator[Key]:
-        """The keys that the footer has room for."""
-        room = self.size.width
-        for key in self.footer():
-            room -= len(key[0]) + len(key[1]) + 3
-            if room >= 0:
-                yield key
+        """The keys that the footer has room for, in their order; those of KEPT_KEYS get it first."""
+        keys, room, kept = self.footer(), self.size.width, set[Key]()
+        for key in sorted(keys, key=lambda key: KEPT_KEYS.index(key[0]) if key[0] in KEPT_KEYS else len(KEPT_KEYS)):
+            columns = len(key[0]) + len(key[1]) + 3
+            if columns <= room:
+                room -= columns
+                kept.add(key)
+        return (key for key in keys if key in kept)
 
     def footer(self) -> Sequence[Key]:
-        """The keys that do something now, those that matter most first."""
+        """The keys that do something now."""
         back: tuple[Key, ...] = (("esc", "back", "home"), ("q", "quit", "leave"))
         if self.question:
             return (("enter", "look" if self.question == "filter" else "do it", "enter"), ("esc", "back", "home"))
@@ -449,7 +453,7 @@ class Picker(App[int]):
         if op == "revert" or other:
             back = (*other, *back)
         talk: tuple[Key, ...] = (("c", "conversation", "deed('conversation')"), ("b", "both", "deed('both')"))
-        doubt: tuple[Key, ...] = (("space", "this conflict, too", "space"),)
+        doubt: tuple[Key, ...] = (("space", "overwrite", "space"),)
         able = self.shown and self.shown.talk
         does = OFFERED[op][1] if op == "revert" or other else "restore files"
         steps = self.shown.plan.steps if self.shown and op == "restore" else ()
