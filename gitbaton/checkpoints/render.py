@@ -11,6 +11,7 @@ from gitbaton.base.codec import (
     bare,
     canonical,
     counted,
+    cut,
     digest,
     document,
     escaped,
@@ -62,6 +63,7 @@ _SKIPPED = 10  # paths that a snapshot left out and names
 _ORDER = {"doing": 0, "open": 1, "done": 2, "dropped": 3}  # of the items of a plan
 _FILES = 5  # that changed since a test ran, and are named
 _ASKED = 160  # characters of what was asked for in what was taken back
+_CANDIDATE = 200  # characters of a step in a sentence
 _CAUSE = 80  # characters of the prompt or step that changed a file
 NO_CHANGES: Mapping[int, DecisionChanges] = MappingProxyType({})
 _LEFT_OUT = {
@@ -588,7 +590,7 @@ def sentences(live: Live) -> list[str]:
 
 def candidate(stored: Stored, short: Callable[[Oid], str]) -> str:
     """A checkpoint in a list of several that a name could mean."""
-    said = f"{short(stored.id)} {bare(stored.checkpoint.track)}: {line(title_of(stored.checkpoint))}"
+    said = f"{short(stored.id)} {bare(stored.checkpoint.track)}: {cut(line(title_of(stored.checkpoint)), _CANDIDATE)}"
     return f"{quoting(stored)}{said} {origin(stored)}".rstrip()
 
 

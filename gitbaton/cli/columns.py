@@ -8,7 +8,9 @@ import sys
 import unicodedata
 from functools import cache
 
-from gitbaton.base.codec import plain
+from gitbaton.base.codec import first_line, plain
+
+LONGEST = 200  # columns of a stored text in a list or a sentence, for a terminal or not
 
 
 def width(text: str) -> int:
@@ -34,6 +36,11 @@ def cut(text: str, columns: int) -> str:
             break
         kept += char
     return plain(kept.rstrip()) + end[: max(columns, 0)]  # what joins emoji does not end a text
+
+
+def brief(text: str) -> str:
+    """Return the first line of a stored text for a list or a sentence, safe for a terminal, also where no screen limits it."""
+    return cut(first_line(text), LONGEST)
 
 
 def broken(text: str, columns: int | None, under: str = "  ") -> list[str]:

@@ -11,8 +11,8 @@ from gitbaton.base.codec import Json, bare, counted, first_line, in_quotes, plai
 from gitbaton.base.model import NOT_ENDED, Live, Oid, Stored
 from gitbaton.base.values import TYPE_CHECKING, value
 from gitbaton.checkpoints.baton import Baton
-from gitbaton.checkpoints.render import line, quoted, title
-from gitbaton.cli.columns import cut, screen, width
+from gitbaton.checkpoints.render import quoted, title
+from gitbaton.cli.columns import brief, cut, screen, width
 
 if TYPE_CHECKING:
     from gitbaton.checkpoints.store.turns import UnderWay
@@ -144,7 +144,7 @@ class Look:
 
     def words(self, stored: Stored, text: str, after: str = "") -> Cell:
         """Return words of a checkpoint in one line, and ``after`` behind them; those that are foreign stand behind a ``>``."""
-        return (*self.mark(stored), (line(text), ""), (after and f" {after}", "foreign" if stored.foreign_words else "home"))
+        return (*self.mark(stored), (brief(text), ""), (after and f" {after}", "foreign" if stored.foreign_words else "home"))
 
     def named(self, stored: Stored, step: str | None = None) -> Cell:
         """Return a checkpoint for a sentence: its id, and its step or title."""
@@ -233,7 +233,7 @@ def _cut(cell: Cell, columns: int) -> Cell:
 
 def turn_step(one: UnderWay) -> str:
     """Return the title of an open turn, as of the checkpoint that would end it."""
-    return f"{NOT_ENDED}: {line(one.span.prompt)}" if one.span.prompt else NOT_ENDED
+    return f"{NOT_ENDED}: {brief(one.span.prompt)}" if one.span.prompt else NOT_ENDED
 
 
 def turn_sentence(one: UnderWay, prompt: str) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 
-from gitbaton.base.codec import counted, digest, first_line, in_quotes
+from gitbaton.base.codec import counted, cut, digest, first_line, in_quotes
 from gitbaton.base.errors import BatonError, NotFoundError
 from gitbaton.base.model import Oid, Stored, is_turn
 from gitbaton.base.values import value
@@ -24,6 +24,7 @@ from gitbaton.git.run import zsplit
 from gitbaton.git.treediff import differences
 
 _FILES = 50
+_LONGEST = 500  # characters of a step, a note, a decision
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>|~&$]|^[-+#]|^[0-9]+(?=[.)]))")
 # What stands before a path and goes with it: nothing that is of a longer path, or the beginning of an address of a file here.
 _BEFORE = (
@@ -140,7 +141,7 @@ def summary(baton: Baton, given: SummaryPart, folders: Mapping[str, str]) -> lis
     located = unlocated({**homes, **folders, **beside, **dict.fromkeys(roots, ".")})
 
     def text(said: str) -> str:
-        return markdown(first_line(located(redact.text(said))))
+        return markdown(cut(first_line(located(redact.text(said))), _LONGEST))
 
     end = given.items[-1].checkpoint
     gone = {one.digest for one in end.standing.withdrawn} if end.standing else set[str]()
@@ -193,8 +194,8 @@ def _letter(char: str) -> str:
 
 def markdown(text: str) -> str:
     """Escape a text so that Markdown shows it as it is: no markup, no link, no mention, no reference that closes an issue."""
-    cut = _LINK.sub("\\g<0>\0", text)
-    escaped = _SPECIAL.sub(lambda found: f"{found[0]}\\" if found[0].isdigit() else f"\\{found[0]}", cut)
+    broken = _LINK.sub("\\g<0>\0", text)
+    escaped = _SPECIAL.sub(lambda found: f"{found[0]}\\" if found[0].isdigit() else f"\\{found[0]}", broken)
     return escaped.replace("\0", "<!-- -->")  # which no reader sees, and no address holds
 
 

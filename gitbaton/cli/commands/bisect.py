@@ -7,6 +7,7 @@ from gitbaton.base import terminal
 from gitbaton.base.codec import Json, counted, path_document
 from gitbaton.care.tools import bisection
 from gitbaton.checkpoints.render import key_value, stored_document
+from gitbaton.cli.columns import brief
 from gitbaton.cli.common import ended_by_signal, looking, opened, picked, print_json, warn_all
 from gitbaton.cli.look import Look
 from gitbaton.cli.options import Argument, Invocation, Option
@@ -68,7 +69,7 @@ def _show(look: Look, verdict: bisection.BisectVerdict) -> None:
     first = verdict.candidates[0]
     rows = [
         f"{look.id(first.id)} is the first bad checkpoint",
-        key_value("step", first.checkpoint.step),
+        key_value("step", brief(first.checkpoint.step)),
         key_value("note", first.checkpoint.note),
         look.fit("against ", look.named(verdict.good)),
     ]

@@ -22,7 +22,7 @@ from gitbaton.checkpoints.render import (
     turn_of,
     turn_prompt,
 )
-from gitbaton.cli.columns import cut
+from gitbaton.cli.columns import brief, cut
 from gitbaton.cli.common import AsJson, opened, paged, print_json, warn_all
 from gitbaton.cli.look import Cell, Column, Look
 from gitbaton.cli.options import Argument, Invocation, Option
@@ -193,7 +193,7 @@ def _words(baton: Baton, look: Look, stored: Stored) -> list[str]:
     asked = (told.asked if told else ()) or (tells.checkpoint.observed.asked if tells and tells.checkpoint.observed else ())
     prompt = turn_prompt(tells.checkpoint.step, asked) if tells is not None and asked else None
     decided = [("decision", one.text) for one in c.decided if one.made >= c.created]
-    words = [("step", c.step), *([("note", c.note)] if c.note else []), *decided] if c.kind == "manual" else []
+    words = [("step", brief(c.step)), *([("note", c.note)] if c.note else []), *decided] if c.kind == "manual" else []
     words += [("prompt", prompt.text)] if prompt is not None else []
     rows = [*(_pair(*word) for word in words), *(_tests(look, run) for run in (seen.tests[:1] if seen else ()))]
     last = (one for one in (told.said, told.saying) if one) if told else ()
@@ -203,7 +203,7 @@ def _words(baton: Baton, look: Look, stored: Stored) -> list[str]:
         one = tells or stored
         more = [f"... and {len(kept) - _SAID} lines more: git baton transcript show {baton.short(one.id)}"]
         rows.append(_pair("said", "\n".join([*kept[:_SAID], *(more if len(kept) > _SAID else [])])))
-    return rows or [_pair("step", first_line(c.step))]
+    return rows or [_pair("step", brief(c.step))]
 
 
 def _tests(look: Look, run: TestRun) -> str:

@@ -5,7 +5,8 @@ from typing import Annotated
 from gitbaton.base import terminal
 from gitbaton.base.codec import Json, in_quotes, path_document, plain
 from gitbaton.care.tools import branching
-from gitbaton.checkpoints.render import line, quoting
+from gitbaton.checkpoints.render import quoting
+from gitbaton.cli.columns import brief, fitted
 from gitbaton.cli.common import AsJson, Newest, Track, checkpoint_of, opened, picked, print_json, warn_all
 from gitbaton.cli.options import Argument, Invocation, Option
 
@@ -42,9 +43,10 @@ def command(
             parent = baton.abbreviate(plan.parent)
             said = f"would make branch {in_quotes(plan.name)} at {parent}"
             if at:
-                text = line(plan.checkpoint.checkpoint.step) if plan.commit else ""
+                text = brief(plan.checkpoint.checkpoint.step) if plan.commit else ""
                 mark = quoting(plan.checkpoint) if text else ""
                 said = f"{plain(plan.name)} {baton.abbreviate(at)} {mark}{text}".rstrip()
+                said = fitted(said) if text else said
             elif plan.commit:
                 said = f"would make branch {in_quotes(plan.name)}: a commit of the files on {parent or 'no parent'}"
             terminal.say(said)

@@ -16,7 +16,8 @@ from gitbaton.care.sync.items import Choice, Exposure, Fetched, Gathered, Item, 
 from gitbaton.care.sync.push import Manner
 from gitbaton.care.sync.threads import called
 from gitbaton.checkpoints.baton import Baton
-from gitbaton.checkpoints.render import first_few, in_shell, line, some
+from gitbaton.checkpoints.render import first_few, in_shell, some
+from gitbaton.cli.columns import brief
 from gitbaton.cli.common import (
     AsJson,
     Verbose,
@@ -169,7 +170,7 @@ def say_gathered(look: Look, remote: Remote, found: Gathered, *, verbose: bool, 
 def _fetched_step(row: Fetched) -> tuple[str | Cell, ...]:
     """Return the step of the newest checkpoint of a track that has news; it is not ours."""
     news = row.item[0] == "track" and row.state in ("new", "newer", "rewritten")
-    return (": ", (("> ", "foreign"), (line(row.step), ""))) if news else ()
+    return (": ", (("> ", "foreign"), (brief(row.step), ""))) if news else ()
 
 
 def _fetched_text(row: Fetched, there: str) -> str:

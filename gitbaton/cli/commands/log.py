@@ -12,10 +12,11 @@ from gitbaton.base.codec import counted, in_quotes, plain, timestamp
 from gitbaton.base.errors import NoCheckpointError, NotFoundError, RecordError, UsageError
 from gitbaton.base.model import INSIDE, KINDS, STEPPING, TURN_ENDED, Oid, Stored, is_turn
 from gitbaton.checkpoints.baton import Baton
-from gitbaton.checkpoints.render import done, first_few, line, origin, porcelain, some, stored_document, title, verdict
+from gitbaton.checkpoints.render import done, first_few, origin, porcelain, some, stored_document, title, verdict
 from gitbaton.checkpoints.store import History, safety_ref
 from gitbaton.checkpoints.store.chain import replay
 from gitbaton.checkpoints.store.meta import Meta
+from gitbaton.cli.columns import brief
 from gitbaton.cli.commands.retaining import marked
 from gitbaton.cli.commands.status import begin
 from gitbaton.cli.common import (
@@ -358,7 +359,7 @@ def _lines(
         )
     for row in entries:
         if not isinstance(row, list):
-            said = f"commit: {plain(row.summary)}"
+            said = brief(f"commit: {row.summary}")
             cells.append((((row.oid[:7], ""),), "", look.age(row.created), "", "", "", ((said, "home"),)))
             continue
         s, c = row[0], row[0].checkpoint
@@ -369,7 +370,7 @@ def _lines(
             cells.append(("", "", "", "", "", "", ((said, "home"),)))
             continue
         if c.restore is not None and s.id not in listed:
-            said, digits = done(c), sum(len(text) for text, _ in ids[c.restore.target])
+            said, digits = brief(done(c)), sum(len(text) for text, _ in ids[c.restore.target])
             named = _NAMED.search(said)
             said = said[: named.start() + digits] + said[named.end() :] if named else said
             if c.restore.op == "restore" and c.restore.target in pins.forgotten:  # elsewhere: its words are still here
@@ -380,7 +381,7 @@ def _lines(
             continue
         step, ran = title(s)
         words = look.words(s, step, origin(s, history.origins.get(s.id) or baton.store.origins(c.track)))
-        label = "".join(f"[{line(name)}] " for name in dict.fromkeys((pins.names.get(s.id), c.label)) if name)
+        label = "".join(f"[{brief(name)}] " for name in dict.fromkeys((pins.names.get(s.id), c.label)) if name)
         at = int(s.foreign_words)  # behind the sign that quotes
         words = (*words[:at], (label, "manual"), ("(pinned) " if pins.pinned(s.id) else "", ""), *words[at:])
         tests = look.state(ran.result) if ran else look.state(verdict(s))

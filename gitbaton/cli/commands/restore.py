@@ -17,7 +17,7 @@ from gitbaton.checkpoints.render import in_shell, path_in_quotes, quoted, some
 from gitbaton.checkpoints.restore.recover import intent_path
 from gitbaton.checkpoints.restore.values import IGNORED_THEN, TEXT, UNDECIDED, UNMERGED, Order, RestorePlan
 from gitbaton.checkpoints.store import safety_ref, tip_ref
-from gitbaton.cli.columns import fitted
+from gitbaton.cli.columns import brief, fitted
 from gitbaton.cli.common import (
     AsJson,
     Track,
@@ -291,14 +291,14 @@ def show_plan(
         print_json(rewinding.document(plan, safety, (*facts(plan), *said)))
         return
     if plan.op == "revert" and dry_run and plan.steps:
-        terminal.say(fitted(f"would be done: {plan.what}"))
+        terminal.say(fitted(f"would be done: {brief(plan.what)}"))
     terminal.say_lines([*facts(plan), *step_lines(plan, safety, dry_run=dry_run, verbose=verbose)])
     if safety is not None:
-        terminal.say(fitted({"undo": "undone: ", "redo": "redone: "}.get(plan.op, "done: ") + plan.what))
+        terminal.say(fitted({"undo": "undone: ", "redo": "redone: "}.get(plan.op, "done: ") + brief(plan.what)))
         terminal.tell(f"hint: {_back(plan.op)}")
     elif not plan.wanted:
         left = "would be changed" if dry_run else "is changed"
-        terminal.say(fitted(f"nothing {'has to change' if plan.complete else left}: {plan.name}"))
+        terminal.say(fitted(f"nothing {'has to change' if plan.complete else left}: {brief(plan.name)}"))
     later = sum(step.action == "keep" and step.reason != IGNORED_THEN for step in plan.steps)
     if plan.op == "restore" and later:
         stay = "1 file not in that checkpoint stays" if later == 1 else f"{later:,} files not in that checkpoint stay"

@@ -18,7 +18,7 @@ from gitbaton.checkpoints.baton import Baton
 from gitbaton.checkpoints.render import age, line, quoted, quoting, sentences, title, title_of, verdict
 from gitbaton.checkpoints.restore.values import Order, PathAction, RestorePlan
 from gitbaton.checkpoints.survey import Surveyor
-from gitbaton.cli.columns import cut, screen
+from gitbaton.cli.columns import brief, cut, screen
 from gitbaton.cli.commands.restore import Exact, Force, Foreign, Index, interruptible, plan_conversation, show_plan, write_back
 from gitbaton.cli.common import From, Track, left_out, looking, one_meant, opened, tell_error, warn_all
 from gitbaton.cli.look import Cell, Column, Look, turn_step
@@ -159,7 +159,7 @@ def _cells(row: RewindRow, look: Look, name: Cell) -> list[Union[Cell, str]]:
     """Return the cells of a line of the list, by column; the step last."""
     c, changes = row.stored.checkpoint, row.changes
     step, ran = title(row.stored)
-    said = line(step) + (f" (after: {line(c.headline)})" if c.carried and step == c.step else "")
+    said = brief(step) + (f" (after: {brief(c.headline)})" if c.carried and step == c.step else "")
     return [
         str(row.number),
         name,
@@ -320,9 +320,9 @@ class RewindDialog:
         c, quote = target.checkpoint, quoting(target)
         ago = age(c.created, self.baton.clock())
         terminal.say(f"\ncheckpoint {target.id} of track {in_quotes(c.track)}, {c.kind}, {verdict(target)}, {ago}")
-        terminal.say(f"{quote}step: {line(c.headline)}")
+        terminal.say(f"{quote}step: {brief(c.headline)}")
         if c.carried is not None:
-            terminal.say(f"{quote}then: {line(title_of(c))}")
+            terminal.say(f"{quote}then: {brief(title_of(c))}")
         if changes is not None:
             terminal.say(f"changed in it: {counted(changes.files, 'file')} +{changes.added} -{changes.removed}")
         if newer := rewinding.newer(self.baton, target):

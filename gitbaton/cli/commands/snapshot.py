@@ -22,7 +22,7 @@ from gitbaton.checkpoints.render import (
     stored_document,
 )
 from gitbaton.checkpoints.store import state
-from gitbaton.cli.columns import fitted
+from gitbaton.cli.columns import brief, fitted
 from gitbaton.cli.common import Porcelain, Verbose, one_of, opened, picked, print_json, refuse, warn_all
 from gitbaton.cli.options import Argument, Invocation, Option
 
@@ -178,8 +178,8 @@ def _show(baton: Baton, snapshot: Snapshot, *, named: bool, json: bool, stable: 
         row = (c.track, stored.id, c.step, c.previous or "", stored.commit, changed, str(len(skipped)))
         terminal.write(porcelain(COLUMNS, [row], nul=False))
     else:
-        terminal.say(fitted(f"{c.track} {baton.short(stored.id)} {line(c.step)}"))
-        terminal.say_lines(fitted(f"withdrew decision {one.number}: {line(one.text)}") for one in snapshot.ended)
+        terminal.say(fitted(f"{c.track} {baton.short(stored.id)} {brief(c.step)}"))
+        terminal.say_lines(fitted(f"withdrew decision {one.number}: {brief(one.text)}") for one in snapshot.ended)
         if c.previous is None:
             _say_new(baton, c.track, named=named)
     warn_all([*snapshot.warnings, *skipped_lines(skipped, baton.short(stored.id), verbose=verbose)])
@@ -228,10 +228,10 @@ def _show_plan(plan: SnapshotPlan, *, json: bool, stable: bool, verbose: bool) -
         terminal.write(porcelain(COLUMNS, [(c.track, "", c.step, "", "", "", str(len(skipped)))], nul=False))
     else:
         keep, more, kept = plan.request.keep, len(c.decided) - _LISTED, kept_names(c)
-        told = (f"would {_done_to(one, c, keep)} decision {one.number}: {line(one.text)}" for one in c.decided[-_LISTED:])
+        told = (f"would {_done_to(one, c, keep)} decision {one.number}: {brief(one.text)}" for one in c.decided[-_LISTED:])
         rows = [
-            fitted(f"would record {c.track}: {line(c.step)}"),
-            *(fitted(f"would withdraw decision {one.number}: {line(one.text)}") for one in plan.ended),
+            fitted(f"would record {c.track}: {brief(c.step)}"),
+            *(fitted(f"would withdraw decision {one.number}: {brief(one.text)}") for one in plan.ended),
             *map(fitted, told),
             *([f"would take over {more} more"] if more > 0 else []),
             *([fitted(f"would keep {kept}")] if kept else []),

@@ -37,7 +37,7 @@ from gitbaton.checkpoints.render import (
 )
 from gitbaton.checkpoints.store import state
 from gitbaton.checkpoints.store.refs import CHAINS, CURRENT, TIPS
-from gitbaton.cli.columns import broken
+from gitbaton.cli.columns import brief, broken
 from gitbaton.cli.commands.verify import since_head
 from gitbaton.cli.common import (
     MOST,
@@ -207,11 +207,11 @@ def dashboard(
             yield look.fit(look.mark(first.stored), back)
         if older:
             c = first.stored.checkpoint
-            yield look.fit(look.mark(first.stored), f"since {happened(c, first.live.since, look.cut(line(c.headline)))}")
+            yield look.fit(look.mark(first.stored), f"since {happened(c, first.live.since, look.cut(brief(c.headline)))}")
     else:
         yield said
     if going is not None:
-        yield look.fit(turn_sentence(going, look.cut(line(going.span.prompt))))
+        yield look.fit(turn_sentence(going, look.cut(brief(going.span.prompt))))
     if silent:
         yield look.fit(f"{state.told_pause(silent)}; 'git baton pause --end' ends that")
 
