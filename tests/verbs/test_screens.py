@@ -7,8 +7,9 @@ import os
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from importlib.util import find_spec
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -20,6 +21,7 @@ from gitbaton.base.values import replace
 from gitbaton.checkpoints.baton import Baton, Request
 from gitbaton.checkpoints.store import sessions
 from gitbaton.cli.columns import width
+from gitbaton.cli.verbs import GROUPS, VERBS, find
 from gitbaton.langgraph.threads.names import ref_of
 from gitbaton.langgraph.threads.store import ThreadStore
 from tests.kit import Sandbox
@@ -94,19 +96,20 @@ def screens(
     *words: str,
     widths: Sequence[int] = WIDTHS,
     wraps: bool = False,
-    code: int = 0,
+    code: int | None = 0,
     said: bool = False,
 ) -> str:
     """A screen at each width, once for those at which it is the same; none is wider than it may be, but for whole texts, which
-    a terminal ``wraps``. ``said``: with what it says on standard error."""
+    a terminal ``wraps``. ``said``: with what it says on standard error. ``code``: its exit code; None: it is shown, too."""
     monkeypatch.setitem(cast(dict[str, object], Baton.__init__.__kwdefaults__), "clock", lambda: NOW)
     shown: dict[str, list[int]] = {}
     for columns in widths:
         monkeypatch.setenv("COLUMNS", str(columns))
         done = box.here(*words)
-        assert done.code == code and (said or done.err == ""), done.err
+        assert (code is None or done.code == code) and (said or done.err == ""), done.err
         assert wraps or all(width(row) <= columns for row in done.out.splitlines()), done.out
         text = done.out + "".join(f"! {row}\n" for row in done.err.splitlines())
+        text += f"exit {done.code}\n" if code is None and done.code else ""
         shown.setdefault(text, []).append(columns)
     head = f"# git baton {' '.join(words)}".rstrip()
     return "".join(f"{head}  ({', '.join(map(str, at))} columns)\n{text}\n" for text, at in shown.items())
@@ -185,6 +188,11 @@ def test_runs(repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     assert shown == kept("run-list", shown)
     shown = screens(monkeypatch, repo, "run", "show", "r-20260227-c213", "--records")
     assert shown == kept("run-show", shown)
+    shown = ""
+    for words in RUNS:
+        shown += screens(monkeypatch, repo, *words.split(), widths=(80,), wraps=True, said=True, code=None)
+    shown = re.sub(r"'[^']*/(r-\w+-\w+)'", r"'/place/\1'", re.sub(r"\b[0-9a-f]{10}\b", "0123456789", shown))
+    assert shown == kept("run-deeds", shown)
 
 
 def steady(box: Sandbox, shown: str) -> str:
@@ -281,6 +289,66 @@ SCREENS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("du",),
     ),
 }
+MORE: dict[
+    str, tuple[str, ...]
+] = {  # what is shown once, at 80 columns, for a second time it says another thing; any exit code
+    "more": (
+        "revert -n",
+        "revert",
+        "undo -n",
+        "undo",
+        "log --graph -n 6",
+        "rewind",
+        "page",
+        "pause --for 8h",
+        "pause",
+        "pause --end",
+        "tracks use docs",
+        "tracks rename docs documents",
+        "transcript show",
+        "transcript export",
+        "import nowhere",
+        "completion tcsh",
+        "completion bash --uninstall",
+        "agent install claude -n",
+        "agent install claude",
+        "agent uninstall claude -n",
+        "agent doctor",
+        "thread delete nope",
+    ),
+    "errors": (
+        "restroe",
+        "log --nope",
+        "log --kind x",
+        "restore nope",
+        "restore parser~99",
+        "show parser:nope",
+        "diff nope",
+        "verify nope",
+        "resume nope",
+        "why a.txt:999",
+        "blame nope",
+        "pin nope",
+        "push nowhere",
+        "tracks delete nope",
+        "worktree ../wt-docs parser",
+        "branch main parser",
+        "run",
+        "run show nope",
+        "bisect",
+        "snapshot --validation maybe x",
+        "help nope",
+    ),
+}
+RUNS = (
+    "run settle build",
+    "run settle build --done --run r-20260227-c213",
+    "run approve deploy --run r-20260227-c213",
+    "run show r-20260227-c213",
+    "run repair r-20260227-c213 -n --step build",
+    "run compensate --run r-20260227-c213 -n",
+    "run export r-20260227-c213 -n",
+)
 WRAPS = (
     "why",
     "bisect",
@@ -381,3 +449,71 @@ def test_what_was_said_run_and_changed(repo: Sandbox, tmp_path: Path, monkeypatc
         monkeypatch.setenv("COLUMNS", "60")  # its form and its width are git's
         shown += f"# git baton {' '.join(words)}  (60 columns)\n{repo.ok(*words).out}\n"
     assert shown == kept("said", shown)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", MORE)
+def test_more_screens(full: Sandbox, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.chdir(full.path)
+    shown = ""
+    for words in MORE[name]:
+        shown += screens(monkeypatch, full, *words.split(), widths=(80,), wraps=True, said=True, code=None)
+    shown = steady(full, shown)
+    assert shown == kept(name, shown)
+
+
+@pytest.mark.deep
+def test_usage(repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = "".join(screens(monkeypatch, repo, *verb.split(), "-h") for verb in VERBS if verb not in GROUPS[""])
+    assert shown == kept("usage", shown)
+
+
+def test_every_verb_has_a_screen() -> None:
+    """That is more than its usage, but for one that only programs start, and one that takes a minute."""
+    heads = [
+        line.split()[3:]
+        for file in (DATA / "screens").iterdir()
+        for line in file.read_text("utf-8").splitlines()
+        if line.startswith("# git baton ")
+    ]
+    seen = {find(words)[0] for words in heads if "-h" not in words}
+    assert seen >= {verb for verb in VERBS if verb not in GROUPS[""]} - {"mcp", "drill"}
+
+
+@pytest.mark.full
+@pytest.mark.skipif(find_spec("textual") is None, reason="the extra 'ui' is not installed")
+def test_picker(full: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tests.verbs.test_rewind_picker import on_screen, planned, text, until
+
+    monkeypatch.chdir(full.path)
+    monkeypatch.setitem(cast(dict[str, object], Baton.__init__.__kwdefaults__), "clock", lambda: NOW)
+    full.write("b.txt", "not captured\n")
+    shown = ""
+
+    def drawn(picker: Any, title: str) -> str:
+        rows = [strip.text.rstrip() for strip in picker.screen._compositor.render_strips()]
+        assert all(width(row) <= picker.size.width for row in rows)
+        return f"# git baton rewind, {title}  ({picker.size.width} columns)\n" + "\n".join(rows) + "\n\n"
+
+    async def keys(picker: Any, pilot: Any) -> None:
+        nonlocal shown
+        await until(pilot, lambda: len(picker.tracks) > 2 and "step 2" in text(picker))
+        await pilot.pause()
+        shown += drawn(picker, "words")
+        for key, title, sign in (("3", "diff", "not captured"), ("2", "plan", ""), ("question_mark", "keys", "another one")):
+            await pilot.press(key)
+            if title == "plan":
+                await until(pilot, lambda: bool(planned(picker)))
+            else:
+                await until(pilot, lambda sign=sign: sign in text(picker))
+            await pilot.pause()
+            shown += drawn(picker, title)
+        await pilot.press("1", "down", "enter")
+        await until(pilot, lambda: picker.planning and len(planned(picker)) > 1)
+        await pilot.pause()
+        shown += drawn(picker, "a plan of another")
+
+    for columns in WIDTHS:
+        on_screen(full, keys, size=(columns, 24), track="parser")
+    shown = steady(full, shown)
+    assert shown == kept("picker", shown)

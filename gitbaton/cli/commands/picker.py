@@ -417,7 +417,12 @@ class Picker(App[int]):
     def _draw_frame(self) -> None:
         """The lines above and below: tracks, views, keys."""
         tracks = [(f" {plain(s.checkpoint.track)} ", f"open({n})", s is self.tip) for n, s in enumerate(self.tracks)]
-        views = [(f" {n} {name} ", f"view('{name}')", name == self.pane) for n, name in enumerate(PANES, 1)]
+        room = self.query_one("#right").content_size.width
+        whole = not room or sum(len(name) + 4 for name in PANES) <= room  # else only the one that is shown has its name
+        views = [
+            (f" {n} {name} " if whole or name == self.pane else f" {n} ", f"view('{name}')", name == self.pane)
+            for n, name in enumerate(PANES, 1)
+        ]
         for place, tabs in (("tracks", tracks), ("views", views)):
             parts = [(name, Style(reverse=on) + Style.from_meta({"@click": f"app.{act}"})) for name, act, on in tabs]
             self.query_one(f"#{place}", Static).update(Content.assemble(*parts))
@@ -464,6 +469,7 @@ class Picker(App[int]):
         """Rows as wide as the list is now."""
         if not self._gone() and self.fitted != self.listing.size.width:
             self._show_rows()
+            self._draw_frame()
 
     def on_descendant_focus(self, _: events.DescendantFocus) -> None:
         """The keys are those of what has the focus."""

@@ -144,7 +144,7 @@ class Views:
             *([f"by {line(row.agent)}"] if row.agent else []),
         ]
         found = [
-            ViewLine(stored.id, "id"),
+            ViewLine(baton.short(stored.id), "id"),
             ViewLine(", ".join(parts), "pending"),
             ViewLine(""),
             *self._pair("", step, row, "manual"),
