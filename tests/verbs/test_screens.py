@@ -184,7 +184,7 @@ def test_runs(repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     for run, days in (("nightly-of-the-whole-documentation", 60), ("r-20260227-c213", 2)):
         step_of(j, "build", "x", run=run, started=at(days=days))
     j.append(run, record("gate", "deploy", run=run, lineage=run, started=at(days=2), key="a" * 64, text="look at it"))
-    shown = screens(monkeypatch, repo, "run", "list")
+    shown = screens(monkeypatch, repo, "run", "list", said=True)
     assert shown == kept("run-list", shown)
     shown = screens(monkeypatch, repo, "run", "show", "r-20260227-c213", "--records")
     assert shown == kept("run-show", shown)
@@ -500,12 +500,13 @@ def test_picker(full: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
         await until(pilot, lambda: len(picker.tracks) > 2 and "step 2" in text(picker))
         await pilot.pause()
         shown += drawn(picker, "words")
-        for key, title, sign in (("3", "diff", "not captured"), ("2", "plan", ""), ("question_mark", "keys", "another one")):
+        for key, title, there in (
+            ("3", "diff", lambda: "not captured" in text(picker)),
+            ("2", "plan", lambda: bool(planned(picker))),
+            ("question_mark", "keys", lambda: "another one" in text(picker)),
+        ):
             await pilot.press(key)
-            if title == "plan":
-                await until(pilot, lambda: bool(planned(picker)))
-            else:
-                await until(pilot, lambda sign=sign: sign in text(picker))
+            await until(pilot, there)
             await pilot.pause()
             shown += drawn(picker, title)
         await pilot.press("1", "down", "enter")
