@@ -455,7 +455,7 @@ def test_a_narrow_footer_keeps_the_keys_that_matter_most(box: Sandbox, columns: 
 
         row = str(picker.query_one("#keys", Static).render())
         assert len(row.rstrip()) + 2 <= columns
-        return " ".join(key for key, *_ in picker._fitting())
+        return " ".join(key for key, *_ in picker.fitting())
 
     async def keys(picker: Picker, pilot: Pilot[Any]) -> None:
         await pilot.pause()

@@ -427,12 +427,12 @@ class Picker(App[int]):
             parts = [(name, Style(reverse=on) + Style.from_meta({"@click": f"app.{act}"})) for name, act, on in tabs]
             self.query_one(f"#{place}", Static).update(Content.assemble(*parts))
         found: list[Any] = []
-        for key, word, action in self._fitting():
+        for key, word, action in self.fitting():
             there = Style.from_meta({"@click": f"app.{action}"})
             found += [(key, Style(bold=True) + there), (f" {word}", there), "  "]
         self.query_one("#keys", Static).update(Content.assemble(*found))
 
-    def _fitting(self) -> Iterator[Key]:
+    def fitting(self) -> Iterator[Key]:
         """The keys that the footer has room for, in their order; those of KEPT_KEYS get it first."""
         keys, room, kept = self.footer(), self.size.width, set[Key]()
         for key in sorted(keys, key=lambda key: KEPT_KEYS.index(key[0]) if key[0] in KEPT_KEYS else len(KEPT_KEYS)):
