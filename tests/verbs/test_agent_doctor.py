@@ -6,6 +6,8 @@ import json
 import os
 from pathlib import Path
 
+import pytest
+
 from gitbaton.agents.install.levels import CLIENTS
 from tests.kit import Sandbox
 
@@ -50,6 +52,31 @@ def test_where_no_agent_is_installed_nothing_is_a_fault(repo: Sandbox, tmp_path:
     found = repo.baton("agent", "doctor", "--json", env={"PATH": f"{program.parent}:/usr/bin:/bin"})
     (row,) = [row for row in found.json["findings"] if row["name"] == "agents"]
     assert (found.code, row["ok"], row["remark"], row["mend"]) == (0, True, True, "git baton agent install codex")
+
+
+def test_a_client_opened_above_its_repositories(tmp_path: Path) -> None:
+    (above := Sandbox(tmp_path / "above")).path.mkdir()
+    assert "workspace" not in above.ok("agent", "doctor").out
+    for name in ("b b", "c"):
+        Sandbox.init(above.path / name)
+    said = "'b b', 'c' below it are repositories: hooks of a client that is opened here do nothing\n     cd 'b b'"
+    assert f"note workspace: this folder is in no repository, and {said}\n" in above.ok("agent", "doctor").out
+    above.ok("agent", "install", "claude", "--user")
+    found = above.baton("agent", "doctor")
+    assert found.code == 1 and f"MEND workspace: this folder is in no repository, and {said} && claude\n" in found.out
+    given = json.dumps({"session_id": "s", "cwd": str(above.path), "hook_event_name": "Stop"})
+    done = above.baton("hook", "claude", "Stop", stdin=given.encode())
+    assert (done.code, done.out, done.err) == (0, "", "")
+    assert "workspace" not in Sandbox(above.path / "c").baton("agent", "doctor").out
+
+
+@pytest.mark.deep
+def test_hooks_in_the_settings_of_a_folder_above(tmp_path: Path) -> None:
+    (above := Sandbox(tmp_path / "above")).path.mkdir()
+    (repo := Sandbox.init(above.path / "a")).ok("agent", "install", "claude")
+    (repo.path / ".claude").rename(above.path / ".claude")
+    found = above.baton("agent", "doctor")
+    assert found.code == 1 and "MEND workspace: " in found.out and "     cd a && claude\n" in found.out
 
 
 def test_no_client_is_found_says_what_was_looked_for(repo: Sandbox) -> None:

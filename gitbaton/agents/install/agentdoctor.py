@@ -9,7 +9,8 @@ import signal
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from shlex import quote
 from types import TracebackType
 from typing import Any
 
@@ -38,6 +39,7 @@ from gitbaton.base.model import DoctorFinding
 from gitbaton.base.system.files import write_all
 from gitbaton.base.system.process import Coprocess, begin
 from gitbaton.base.values import replace, value
+from gitbaton.checkpoints.render import first_few, some
 from gitbaton.git.questions import everywhere
 
 SECONDS = 5.0
@@ -64,11 +66,28 @@ def examine(places: Iterable[Place], cwd: str) -> list[DoctorFinding]:
         result += _row(row, known[row.level], root, cwd)
         if row.level == "project" and not row.client.upward:
             result += _start(row, known[row.level], found, cwd)
+    if root is None:
+        result += _workspace(cwd, env, there)
     twice = doubled(found)
     return [
         *result,
         *(DoctorFinding(name="levels", ok=False, text=text, mend=text.rpartition("keep one: ")[2]) for text in twice),
     ]
+
+
+def _workspace(here: str, env: Mapping[str, str], installed: list[Row]) -> Iterator[DoctorFinding]:
+    """Whether a client that is opened in this folder, which is in no repository, stands above some."""
+    below = list[str]()
+    with suppress(OSError), os.scandir(here) as entries:
+        below += sorted(entry.name for entry in entries if os.path.lexists(os.path.join(entry.path, ".git")))
+    if not below:
+        return
+    own = rows([Place(level="project", root=here, git_dir=None, env=env, manifests=())])
+    calling = [row for row in (*installed, *own) if row.state != "not installed"]
+    names, verb = some(len(below), first_few(below)), "is a repository" if len(below) == 1 else "are repositories"
+    text = f"this folder is in no repository, and {names} below it {verb}: hooks of a client that is opened here do nothing"
+    mend = f"cd {quote(below[0])}" + (f" && {calling[0].client.programs[0]}" if calling else "")
+    yield DoctorFinding(name="workspace", ok=not calling, text=text, mend=mend, remark=not calling)
 
 
 def _remarked(finding: DoctorFinding) -> DoctorFinding:
