@@ -215,7 +215,7 @@ def test_the_branch_changed_since_the_words(repo: Sandbox, turns: int) -> None:
     repo.write("a.txt", "two\n")
     for _ in range(turns):
         client.turn("go on")
-    for said in (client.fire("start"), repo.ok("resume", "--live").out):
+    for said in (client.fire("start"), repo.ok("resume", "--porcelain", "--live").out):
         assert "main" in said, f"nobody is told that the words were written on another branch\n{said}"
 
 

@@ -81,7 +81,7 @@ def test_a_file_that_grew_too_large_has_changed(repo: Sandbox) -> None:
     repo.write("big", "x" * 5000)
     Client("claude", repo.path).turn("grow it")
     assert [repo.baton("verify", "--strict", *words).code for words in ((), ("--words",))] == [0, 1]
-    assert "stale" in repo.ok("resume", "--live").out
+    assert "stale" in repo.ok("resume", "--porcelain", "--live").out
 
 
 @pytest.mark.full
@@ -114,7 +114,7 @@ def test_words_whose_files_are_not_here_are_not_compared(repo: Sandbox, tmp_path
     other = Sandbox(clone)
     other.git("fetch", "-q", "--depth", "1", "origin", "refs/baton/tracks/*:refs/baton/tracks/*")
     other.write("a.txt", "changed\n")
-    done = other.baton("resume", "--track", "t", "--live")
+    done = other.baton("resume", "--porcelain", "--track", "t", "--live")
     assert '> since="S": 1 turn, files not compared\n' in done.out and "validation=green (" in done.out
     assert "not counted" in other.baton("verify", "--words", "--track", "t").err
 

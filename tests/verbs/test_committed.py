@@ -213,7 +213,7 @@ def test_automatic_checkpoints_carry_the_words_home(repo: Sandbox) -> None:
     client.turn("edit")
     repo.git(*COMMIT, "-a")
     assert worded(repo)[1].startswith("committed:1,files-changed:1") and repo.baton("verify", "--words").code == 0
-    assert "stale" in repo.ok("resume", "--live").out, "the words' tree is not what is there"
+    assert "stale" in repo.ok("resume", "--porcelain", "--live").out, "the words' tree is not what is there"
     repo.write("b.txt", "b\n")
     client.turn("go on")
     assert len(autos(repo, "t")) == 2 and verified(repo) == (0, "none")

@@ -81,7 +81,7 @@ def test_a_fetched_track_is_shown_and_marked_everywhere(repo: Sandbox, theirs: S
         listed = found["checkpoints"] if "log" in words else [t["checkpoint"] for t in found["tracks"]]
         assert {c["foreign"] for c in listed} == {True}
     for words in (["resume"], ["resume", "--track", "work"], ["show", "work"], ["show", "work@{manual}"]):
-        out = run(*words).out
+        out = run(*words, "--porcelain").out
         assert "> next_cmd=rm -rf here\n" in out and "\nnext_cmd" not in out and "\n> step=their step 2\n" in out
     assert run("resume", "--json").json["checkpoint"]["foreign"] is True
     verified = run("verify")

@@ -61,7 +61,7 @@ def test_a_turn_is_no_drift_and_has_a_row(repo: Sandbox) -> None:
 def test_words_that_nothing_followed_have_no_row(repo: Sandbox) -> None:
     snap(repo, "t", "lexer done")
     repo.commit("more", a_txt="two\n")
-    assert "since" not in repo.ok("resume", "--live").out and "\nsince" not in repo.ok("status").out
+    assert "since" not in repo.ok("resume", "--porcelain", "--live").out and "\nsince" not in repo.ok("status").out
     assert code(repo) == code(repo, "--words") == 1
     assert repo.baton("verify").out == repo.baton("verify", "--words").out
 
@@ -172,7 +172,7 @@ def test_a_second_machine_is_told_what_restore_finds(repo: Sandbox, tmp_path: Pa
     repo.git("clone", "-q", str(tmp_path / "far.git"), str(tmp_path / "second"))
     second = Sandbox(tmp_path / "second")
     second.ok("fetch", "origin")
-    said = second.ok("resume", "--track", "t", "--live").out
+    said = second.ok("resume", "--porcelain", "--track", "t", "--live").out
     assert "\n> drift=none\n" in said and '\n> since="words": 2 turns, 1 file, 2 commits\n' in said
     assert not changes(second, "--foreign", "t")
     assert second.baton("verify", "--track", "t", "--quiet").code == 0

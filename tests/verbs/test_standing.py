@@ -238,7 +238,14 @@ def test_every_reader_shows_them_all(repo: Sandbox) -> None:
     client.turn("and on")
     told = client.fire("start", source="compact")
     latest = (repo.path / "runtime/checkpoints/LATEST.md").read_text()
-    shown = [repo.ok("resume").out, repo.ok("resume", "--live").out, repo.ok("show").out, told, latest, repo.ok("summary").out]
+    shown = [
+        repo.ok("resume", "--porcelain").out,
+        repo.ok("resume", "--porcelain", "--live").out,
+        repo.ok("show", "--porcelain").out,
+        told,
+        latest,
+        repo.ok("summary").out,
+    ]
     page = repo.path / "page.html"
     repo.ok("page", "-o", str(page))
     for text in (*shown, page.read_text()):

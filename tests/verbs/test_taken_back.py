@@ -88,7 +88,9 @@ def test_what_follows_carries_them(begun: Sandbox) -> None:
     shown = begun.baton("verify", "--words", "--strict").err.partition("'git ")[2].partition("'")[0]
     assert "c.txt" in begun.ok(*shown.split()[1:], "--stat").out and "b.txt" not in begun.ok(*shown.split()[1:]).out, shown
     assert '\nsince="A done": 1 turn, 1 file\n' in begun.ok("resume", "--porcelain", "--live").out
-    assert "carried.restored" not in begun.ok("show", "@").out and "stale" in begun.ok("resume").out
+    assert (
+        "carried.restored" not in begun.ok("show", "--porcelain", "@").out and "stale" in begun.ok("resume", "--porcelain").out
+    )
     snap(begun, "t", "C done", "--next-cmd", "do D", "--decision", "keep C")
     assert step(begun, next_cmd="do D") == "C done", "who writes words has the last"
     last = checkpoints(begun, "t")[-1]
@@ -169,7 +171,7 @@ def asked(repo: Sandbox, *options: str) -> list[str]:
     """What ``resume`` says that the user asked for, which a new session is told, too."""
     rows = repo.ok("resume", "--porcelain", *options).out.splitlines()
     found = [row.split(" ", 1)[1] for row in rows if row.startswith("asked=")]
-    said = told(repo) if not options else repo.ok("resume", *options).out
+    said = told(repo) if not options else repo.ok("resume", "--porcelain", *options).out
     assert not [one for one in found if one not in said], said
     return found
 
@@ -191,7 +193,7 @@ def test_what_was_asked_after_a_restore_is_told_after_its_undo(story: Story) -> 
     assert asked(repo) == [FIRST, NEW, THIRD] and newest(repo) == THIRD
     assert '\nsince="B done": 2 turns, 2 files\n' in repo.ok("resume", "--porcelain", "--live").out
     snap(repo, "t", "C done")
-    assert asked(repo) == [FIRST, NEW, THIRD] and "restored" not in repo.ok("resume").out
+    assert asked(repo) == [FIRST, NEW, THIRD] and "restored" not in repo.ok("resume", "--porcelain").out
 
 
 @pytest.mark.deep
@@ -222,7 +224,7 @@ def test_what_was_asked_in_what_a_restore_took_back_is_told(story: Story) -> Non
 def test_what_was_asked_is_told_after_two_undos_and_two_redos(story: Story) -> None:
     repo = story.repo
     repo.ok("restore", "--exact", "@~2")
-    assert f'taken back: "B done" and 1 turn (asked: "{NEW}")' in repo.ok("resume").out and NEW in told(repo)
+    assert f'taken back: "B done" and 1 turn (asked: "{NEW}")' in repo.ok("resume", "--porcelain").out and NEW in told(repo)
     story.turn(THIRD, "d.txt")
     for _ in range(2):
         repo.ok("undo")
@@ -243,10 +245,10 @@ def test_what_was_asked_on_a_second_track_is_told(repo: Sandbox, tmp_path: Path,
     story.turn(FIRST, "u.txt")
     snap(repo, "u", "V done", "--no-set-current")
     repo.ok("restore", "--exact", "u~2")
-    assert f'taken back: "V done" and 1 turn (asked: "{FIRST}")' in repo.ok("resume", *on).out
+    assert f'taken back: "V done" and 1 turn (asked: "{FIRST}")' in repo.ok("resume", "--porcelain", *on).out
     story.turn(NEW, "w.txt")
     repo.ok(*(["undo"] if way == "undo" else ["restore", "--exact", "u~3"]))
-    said = repo.ok("resume", *on).out
+    said = repo.ok("resume", "--porcelain", *on).out
     if way == "undo":
         assert "step=V done\n" in said and f'not taken back: 1 turn (asked: "{NEW}")' in said
         assert asked(repo, *on) == [FIRST, NEW]
@@ -261,9 +263,9 @@ def test_what_was_asked_is_told_after_a_prune(story: Story, way: str) -> None:
     repo = story.repo
     story.turn(THIRD, "d.txt")
     repo.ok(*(["undo"] if way == "undo" else ["restore", "--exact", "@~2"]))
-    before = repo.ok("resume").out
+    before = repo.ok("resume", "--porcelain").out
     repo.ok("prune", "--yes", "--keep-last", "1", "--kind", "auto")
-    after, said = repo.ok("resume").out, told(repo)
+    after, said = repo.ok("resume", "--porcelain").out, told(repo)
     assert "step=B done\n" in before and "step=B done\n" in after
     assert all(text in found for text in (NEW, THIRD) for found in (before, after, said)), after
 
@@ -329,11 +331,11 @@ def test_a_second_machine_is_told_once_a_checkpoint_followed(begun: Sandbox, tmp
     begun.git("clone", "-q", str(tmp_path / "far.git"), str(tmp_path / "second"))
     second = Sandbox(tmp_path / "second")
     second.ok("fetch", "origin")
-    said = second.ok("resume", "--track", "t", "--live").out
+    said = second.ok("resume", "--porcelain", "--track", "t", "--live").out
     assert '\n> restored=restored to "A done"; taken back: 2 checkpoints\n' in said or f"\n> restored={LINE}\n" in said
     assert "> step=A done\n" in said and "> next_cmd=do B\n" in said
     second.ok("restore", "--foreign", "--exact", "t~1")
-    said = second.ok("resume", "--track", "t").out
+    said = second.ok("resume", "--porcelain", "--track", "t").out
     assert "> step=B done\n" in said and "> restored=restored to " in said, "what is foreign is quoted"
 
 
@@ -388,7 +390,7 @@ def test_what_others_wrote_meanwhile_is_newer(begun: Sandbox, tmp_path: Path) ->
     begun.ok("restore", "--exact", "@~2")
     assert step(begun, next_cmd="do B", back=LINE) == "A done"
     begun.ok("sync", "--yes", "origin")
-    found = begun.ok("resume").out
+    found = begun.ok("resume", "--porcelain").out
     assert "step=C done" in found and "restored" not in found, "who came in between has the newest words"
     begun.ok("undo")
     assert "step=C done" in begun.ok("resume", "--porcelain").out
