@@ -449,6 +449,8 @@ def _change(baton: Baton, call: ToolCall, op: Op, order: Order) -> Answer:
     elif apply:
         refused = "'apply' comes with 'plan', the digest of the plan that was shown"
     plan = rewinding.preview(baton, order, op)
+    if plan.digest == digest and said:  # it is the plan, and a path of it cannot be written
+        refused, said = "; ".join(said), ()
     again = f'to carry it out: \'{op}\' with the same arguments, "apply": true and "plan": "{plan.digest}"'
     rows = [f"fatal: nothing is changed: {refused}; now it would be:"] if refused else []
     idle = "has to change" if plan.complete else "would be changed"

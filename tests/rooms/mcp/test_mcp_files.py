@@ -66,6 +66,31 @@ def test_files_change_by_the_plan_that_was_shown_and_by_no_other(repo: Sandbox) 
 
 
 @pytest.mark.deep
+def test_a_path_that_cannot_be_written_is_said_and_can_be_left_out(repo: Sandbox) -> None:
+    repo.git("config", "filter.torn.clean", "cat")
+    repo.git("config", "filter.torn.smudge", "cat")
+    repo.git("config", "filter.torn.required", "true")
+    repo.write(".gitattributes", "*.torn filter=torn\n")
+    repo.write("b.torn", "one\n")
+    repo.ok("snapshot", "--track", "t", "one")
+    repo.write("a.txt", "two\n")
+    repo.write("b.torn", "two\n")
+    repo.ok("snapshot", "--track", "t", "two")
+    repo.git("config", "filter.torn.smudge", "false")
+
+    async def steps(client: Client) -> None:
+        plan = await shown(client, "restore", checkpoint="t~1")
+        done = await client.call("restore", checkpoint="t~1", apply=True, plan=plan["plan"])
+        assert done.is_error and "b.torn" in said(done).split("\n")[0] and "another one" not in said(done)
+        assert (repo.path / "a.txt").read_text() == "two\n"
+        plan = await shown(client, "restore", checkpoint="t~1", paths=[":!b.torn"])
+        await client.ok("restore", checkpoint="t~1", paths=[":!b.torn"], apply=True, plan=plan["plan"])
+        assert [(repo.path / name).read_text() for name in ("a.txt", "b.torn")] == ["one\n", "two\n"]
+
+    talk(repo.path, steps)
+
+
+@pytest.mark.deep
 def test_hints_name_arguments_and_what_is_another_s_is_left(repo: Sandbox) -> None:
     repo.ok("snapshot", "--track", "t", "one")
     repo.write("a.txt", "two\n")
