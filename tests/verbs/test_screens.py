@@ -213,6 +213,7 @@ def steady(box: Sandbox, shown: str) -> str:
     shown = re.sub(r"'[^']*/git-baton'", "'/place/git-baton'", shown)
     shown = re.sub(r" +OWN +SHARED", "  OWN  SHARED", shown)
     shown = re.sub(r"\((not )?on PATH\)", "(on PATH or not)", shown)
+    shown = re.sub(r"(?m)^! hint: .* is not on PATH here, so nothing calls its hooks yet\n", "", shown)
     return re.sub(r"(gitbaton|git) \d[.\w]*", r"\1 N", re.sub(r" *\d+(\.\d+)? (KiB|bytes?)", "  N KiB", shown))
 
 
