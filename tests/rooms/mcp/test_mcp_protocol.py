@@ -90,6 +90,7 @@ def test_a_hostile_line_is_an_error_and_never_the_end(repo: Sandbox) -> None:
     assert raw.end() == (0, b"", b"")
 
 
+@pytest.mark.deep
 def test_a_line_without_an_end_costs_what_a_message_may(repo: Sandbox) -> None:
     raw = Raw(repo.path)
     raw.begin()
