@@ -31,7 +31,8 @@ def head_start(words: list[str]) -> Repo | None:
     """
     given = set(words)
     verb, rest = find(words)
-    if (rest and not verb) or given & {"-h", "--help", "--dry-run", "-n"}:
+    dry = any(len(word) > 2 and "--dry-run".startswith(word) for word in given)
+    if (rest and not verb) or dry or given & {"-h", "--help", "-n"}:
         return None
     from gitbaton.base.errors import BatonError
     from gitbaton.git.repo import discover
@@ -99,6 +100,8 @@ def arguments(words: list[str]) -> tuple[list[str], list[str]]:
         before += [explicit.get(words[at], words[at]), *words[at + 1 : at + width]]
         at += width
     rest = words[at:]
+    if rest == ["version"]:  # as git has it
+        before, rest = [*before, "--version"], []
     end = rest.index("--") if "--" in rest else len(rest)
     counts = [at for at, word in enumerate(rest[:end]) if re.fullmatch(r"-[0-9]+", word)]
     verb = find(rest)[0] if counts else ""

@@ -10,6 +10,7 @@ from gitbaton.base.values import value
 from gitbaton.git.repo import Repo
 
 AFTER = "gitbaton.after"  # how many words stood after `--`, in a context's meta; None without it
+_WHOLE = ("--all", "--checkpoint", "--file", "--agent")  # words that people mean by themselves, and no beginning of another
 
 
 class Invocation:
@@ -92,7 +93,7 @@ def read(parameters: Sequence[Declared], words: Sequence[str]) -> dict[str, Any]
     Raises ValueError where typer is to look: help is asked for, something is wrong, or it is spelled in a way that is not known
     here.
     """
-    found, plain, _ = _options(parameters, words, leading=False)
+    found, plain, _ = _options(parameters, in_full(parameters, words), leading=False)
     for parameter in (p for p in parameters if isinstance(p.of, Argument)):
         if parameter.many:
             found[parameter.name], plain = plain or None, []
@@ -108,6 +109,25 @@ def read_leading(parameters: Sequence[Declared], words: Sequence[str]) -> tuple[
     above."""
     found, _, rest = _options(parameters, words, leading=True)
     return {**{p.name: p.default for p in parameters}, **found}, rest
+
+
+def in_full(parameters: Sequence[Declared], words: Sequence[str]) -> list[str]:
+    """Return the words of a verb with the beginnings of long options written in full, where they begin one only, as git takes
+    them. Raises UsageError for the beginning of several."""
+    options = {name: p for p in parameters if isinstance(p.of, Option) for name, _ in p.names()}
+    found: list[str] = []
+    for at, word in enumerate(words):
+        if word == "--":
+            return [*found, *words[at:]]
+        name, equals, text = word.partition("=")
+        before = options.get(found[-1]) if found else None
+        if len(name) > 2 and name[:2] == "--" and name not in (*options, *_WHOLE) and (before is None or before.kind is bool):
+            meant = [other for other in options if other.startswith(name)]
+            if len({options[other].name for other in meant}) > 1:
+                raise UsageError(f"'{name}' could be {' or '.join(map(repr, meant))}")
+            word = f"{meant[0]}{equals}{text}" if meant else word
+        found.append(word)
+    return found
 
 
 def _options(
@@ -173,7 +193,7 @@ def main(
     ] = None,
     color: Annotated[str, Option(metavar="WHEN", help="Colour: always, never or auto; --color alone means always.")] = "auto",
     pager: Annotated[bool, Option("--pager/--no-pager", help="Send long output to a terminal through the pager.")] = True,
-    version: Annotated[bool, Option("--version", help="Print the version and exit.")] = False,
+    version: Annotated[bool, Option("--version", "-v", help="Print the version and exit.")] = False,
 ) -> int:
     """Hand the baton over inside git: checkpoints of an agent's work, kept in the repository itself."""
     if checkpoint_dir == "":

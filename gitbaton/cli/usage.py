@@ -2,7 +2,8 @@
 
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import typer
@@ -10,12 +11,38 @@ from typer.core import TyperGroup
 
 from gitbaton.base import terminal
 from gitbaton.base.errors import UsageError
-from gitbaton.cli.options import AFTER, Declared, Option, after, declared, main
+from gitbaton.cli.options import AFTER, Declared, Option, after, declared, in_full, main, read
 from gitbaton.cli.verbs import DESTROY, GROUPS, VERBS, below, find, verb_function
 from gitbaton.git.repo import Repo
 
 HELP = ["-h", "--help"]
 GONE = {"--radius": "a repair is not widened any more: name the steps above with --step, which may repeat"}
+# Options of other tools, by the ones here that do it, of one verb or of any that has them; "--" are paths. A word that stands
+# beside nothing has no such option here, however near one is spelled.
+ELSEWHERE = {
+    "snapshot --step": "--message --msg --title --description --text --comment --subject",
+    "snapshot --note": "--notes --body",
+    "snapshot --next-cmd": "--todo --command --cmd",
+    "snapshot --label": "--name --tag",
+    "snapshot --validation": "--validate --status --test --green",
+    "--max-count": "--limit --count --number --last --lines",
+    "--dry-run": "--plan --simulate --preview --check",
+    "--grep": "--search --find",
+    "--kind": "--type",
+    "--json": "--format",
+    "--track": "--branch",
+    "--stat": "--shortstat --numstat --compact-summary",
+    "--name-only": "--name-status --names",
+    "--patch": "-u --diff",
+    "--ignore-all-space": "-b --ignore-space-change",
+    "--output": "--out --outfile",
+    "--watch": "--follow --tail --live",
+    "--quiet": "--silent",
+    "restore --index": "--staged --cached",
+    "revert --merge": "-3 --3way",
+    "--": "--path --paths --file --files",
+    "": "--oneline --cached --staged --stat --once --abort --amend --date --merges --patch --watch",
+}
 CONTEXT = {"help_option_names": ["-h"], "max_content_width": 100}
 
 
@@ -29,12 +56,13 @@ class Verbs(TyperGroup):
             if args[1:2] and args[1] in HELP and below(args[0]):
                 terminal.say("\n".join(f"git baton {args[0]} {name:<10} {text}" for name, text in below(args[0]).items()))
                 raise typer.Exit
-            raise unknown(*args[:2]) if below(args[0]) else unknown("", args[0])
+            under = args[0] if below(args[0]) else ""
+            raise unknown(under, *args[len(under) > 0 :])
         if "--help" in rest[: rest.index("--") if "--" in rest else None]:
             return "help", self.get_command(ctx, "help"), verb.split()
         # What is after `--` are paths or a command, whatever they look like; the parser forgets where it stood.
         ctx.meta[AFTER] = after(args)
-        return verb, self.get_command(ctx, verb), rest
+        return verb, self.get_command(ctx, verb), in_full(declared(verb_function(verb)), rest)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """A verb as a command."""
@@ -54,43 +82,127 @@ class Verbs(TyperGroup):
         formatter.write(overview())
 
 
-MEANT = (  # words that people type, and what to say of each
-    ("label tag name", "to name a checkpoint: git baton pin CHECKPOINT NAME"),
-    ("clean risk at-risk", "to see what 'git clean' would take: git baton status --at-risk"),
-    *(
-        (words, *(f"'{name}': {VERBS[name]}" for name in verbs))
-        for words, *verbs in (
-            ("save checkpoint commit record store", "snapshot"),
-            ("keep", "pin"),
-            ("back rollback reset revert-turn undo-turn", "revert", "restore"),
-            ("list ls history", "log"),
-            ("cat", "show"),
-            ("rename mv delete rm remove track", "tracks"),
-            ("off disable silence mute quiet", "pause"),
-            ("gc shrink", "prune", "du"),
-        )
+_STEP = 'snapshot {"what is done"}'
+# Words that people type, of git, jj, and the clients of agents, and the lines that do what is meant; "TEXT: LINE" where the
+# verb's own text does not say it. In braces: what stands for the words after the one that was typed.
+MEANT: tuple[tuple[str, ...], ...] = (
+    ("save checkpoint commit record store ci backup back-up shelve write describe desc new", _STEP),
+    ("stash add amend", 'snapshot "what is done"'),
+    ("stash", "restore CHECKPOINT"),
+    ("handover handoff hand-over hand-off pass relay", _STEP, "resume"),
+    ("compact", 'snapshot "what is done"', "resume"),
+    (
+        "init setup set-up start begin create",
+        'to begin: snapshot "what is done"',
+        "to see which agents it can join on: agent list",
     ),
+    ("back rollback roll-back reset takeback take-back goback go-back rewind-turn", "revert {}", "restore {CHECKPOINT}"),
+    ("revert-turn undo-turn uncommit abandon", "revert {}"),
+    ("checkout co load apply pop recover retrieve recall goto jump edit", "restore {CHECKPOINT}"),
+    ("checkout switch use select set-track", "tracks use {NAME}"),
+    ("continue takeover take-over pickup pick-up go-on catch-up context memory next todo todos whereami", "resume {}"),
+    ("list ls reflog op checkpoints snapshots entries", "log"),
+    ("history hist timeline shortlog evolog oplog whatchanged", "log {}"),
+    ("search grep find", "to search what was said: log --all --grep {WORDS}", "to search the files: log --all -S {WORDS}"),
+    ("graph tree lanes", "to draw how tracks and commits lie: log --graph --all"),
+    ("info st stat state stats current dashboard overview", "status"),
+    ("watch top monitor", "to draw it anew at each change: status --watch"),
+    ("cat view print display inspect info", "show {}"),
+    ("ls-files files", "to list the files that one changed: show --name-only"),
+    ("changes changed compare cmp di", "diff {}"),
+    ("annotate praise who", "blame {FILE}"),
+    ("explain because", "why {FILE:LINE}"),
+    ("keep protect milestone", "pin {CHECKPOINT}"),
+    ("label tag name bookmark", "to name a checkpoint: pin {CHECKPOINT NAME}"),
+    ("unkeep untag unlabel unprotect", "unpin {CHECKPOINT}"),
+    ("track", "tracks"),
+    ("rename mv move", "to rename a track: tracks rename {OLD NEW}"),
+    ("delete del rm remove drop delete-track remove-track", "to delete a track, after asking: tracks delete NAME"),
+    ("undelete", "to bring a deleted track back: tracks restore NAME"),
+    ("unrestore", "undo"),
+    ("clean risk at-risk", "to see what 'git clean' would take: status --at-risk"),
+    ("gc shrink clean cleanup tidy compress repack expire", "to see what a prune would remove: prune --keep-last 20 --dry-run"),
+    ("gc shrink clean cleanup tidy compress repack expire size usage disk cost", "du"),
+    ("off disable silence mute quiet suspend hush sleep", "pause"),
+    ("on enable unpause unmute wake", "to let the hooks act again: pause --end"),
+    ("pull update download", "fetch {}"),
+    ("clone", "fetch"),
+    ("pull update synchronize synchronise syncronize join", "sync {}"),
+    ("upload publish share send", "push {}"),
+    ("fork", "branch NAME CHECKPOINT"),
+    ("fork workspace", "worktree PATH CHECKPOINT"),
+    ("check validate", "verify {}"),
+    ("check validate health fsck diagnose", "doctor"),
+    ("hooks", "install", "to see which agents it can join on: agent list"),
+    ("chat conversation session sessions", "transcript show {}"),
+    ("report changelog pr", "summary {}"),
+    ("web html", "page"),
+    ("tui gui ui picker re-wind", "rewind"),
+    ("archive bundle", "to write every checkpoint as files: export --history"),
+    ("secrets leaks audit", "scan"),
+    ("jobs runs", "run list"),
+    ("exec", "to run a command as a step: run --step NAME -- CMD..."),
+    ("serve server", "mcp"),
+    ("config settings options preferences configure", "to read what 'git config' sets: help git-baton"),
+    ("man manual docs guide guides topics", "help {}"),
+    ("commands verbs usage", "help"),
+    ("version ver about", "to print the version: --version"),
+    ("thread-ls thread-all", "thread list"),
+    ("thread-history thread-checkpoints", "thread log {THREAD}"),
+    ("thread-cat thread-get thread-view", "thread show {THREAD}"),
 )
 
 
-def unknown(under: str, word: str = "") -> UsageError:
+def _lines(word: str, typed: list[str]) -> list[str]:
+    """Return a hint for each line that a word stands for in ``MEANT``, with the words typed after it where they fit."""
+    return [_line(line, typed) for words, *lines in MEANT if word in words.split() for line in lines]
+
+
+def _line(line: str, typed: list[str]) -> str:
+    from gitbaton.checkpoints.render import in_shell
+
+    text, _, line = line.rpartition(": ")
+    start, brace, rest = line.partition("{")
+    instead = rest.rstrip("}")
+    verb, fixed = find(start.split())
+    if brace and typed and all(word.isprintable() for word in typed):
+        parameters = declared(verb_function(verb))
+        plain = not any(word.startswith("-") for word in typed)
+        words = [" ".join(typed)] if plain and instead in ('"what is done"', "WORDS") else typed
+        with suppress(ValueError, UsageError):
+            given = read(parameters, in_full(parameters, [*fixed, *words]))
+            fits = plain or not (fixed or len(given.get("words") or ()) > 1)
+            if fits and (verb != "tracks" or len(typed) == len(instead.split())):
+                instead = " ".join(map(in_shell, words))
+    return f"{text or f'to {VERBS[verb]}'}: git baton {start}{instead}".rstrip()
+
+
+def unknown(under: str, word: str = "", *typed: str) -> UsageError:
     """Return the error for a word that is no verb: of ``git baton``, or of what stands ``under`` a word of it. It names the
-    nearest verbs, but none that destroys."""
+    lines that are meant, with what was ``typed`` after the word, or the nearest verbs, but none that destroys."""
     called = f"git baton {under}".rstrip()
     names = list(below(under)) if under else list(dict.fromkeys(name.split()[0] for name in VERBS if name not in GROUPS[""]))
     if not word:
         return UsageError(f"no verb of '{called}' is given", f"it can be {', '.join(map(repr, names))}")
-    far = {name: distance(word, name) for name in names}
-    near = [name for name in names if far[name] == min(far.values()) <= (1 if len(word) < 5 else 2)]
-    near = near or [name for name in names if len(word) > 2 and name.startswith(word)]
-    wrong = f"'{word}' is not a verb of {called}"
-    hints = next((hints for words, *hints in MEANT if word in words.split()), []) if not under else []
-    if hints:
-        return UsageError(wrong, *hints)
+    wrong, more = f"'{word}' is not a verb of {called}", f"'{called} -h' lists the verbs"
+    if hints := _lines(f"{under}-{word}" if under else word, [*typed]):
+        return UsageError(wrong, *hints, more)
+    near = nearest(word, names) or [name for name in names if len(word) > 2 and name.startswith(word)]
     if any(f"{under} {name}".lstrip() in DESTROY for name in near):
         near = []
+    elif not near and not under:
+        hints = [
+            line for other in nearest(word, " ".join(words for words, *_ in MEANT).split()) for line in _lines(other, [*typed])
+        ]
     said = f"the most similar verb{' is' if len(near) == 1 else 's are'} " + ", ".join(f"'{name}'" for name in near)
-    return UsageError(wrong, *([said] if near else []), f"'{called} -h' lists the verbs")
+    return UsageError(wrong, *([said] if near else dict.fromkeys(hints)), more)
+
+
+def nearest(word: str, names: Sequence[str], long: int = 5) -> list[str]:
+    """Return the names of which a word may be a misspelling, of those only the nearest: two letters are wrong in a ``long``
+    one at most, and one in a shorter one."""
+    far = {name: distance(word, name) for name in names}
+    return [name for name in names if far[name] == min(far.values()) <= (1 if len(word) < long else 2)]
 
 
 def distance(one: str, other: str) -> int:
@@ -152,10 +264,24 @@ def _misused(error: Any, words: list[str]) -> UsageError:
     hints = []
     if text.startswith("unexpected argument") and words[:1] == ["undo"]:
         hints = ["to take back a turn, and not a restore: git baton revert TURN"]
-    if type(error).__name__ == "NoSuchOption":
-        text = f"unknown option '{error.option_name}'"
-        near = sorted(error.possibilities or (), key=lambda name: (not name.startswith(error.option_name), name))
-        hints = [GONE[error.option_name]] if error.option_name in GONE else [f"perhaps '{name}' is meant" for name in near[:3]]
     verb = next((f" {word}" for word in words if word in VERBS), "")
     command = error.ctx.command_path if getattr(error, "ctx", None) else f"git baton{verb}"
+    if type(error).__name__ == "NoSuchOption":
+        text = f"unknown option '{error.option_name}'"
+        hints = options_meant(command.removeprefix("git baton").lstrip(), error.option_name)
     return UsageError(text[:1].lower() + text[1:], *hints, f"'{command} -h' shows what there is")
+
+
+def options_meant(verb: str, name: str) -> list[str]:
+    """Return a hint at each option of a verb that an unknown one may stand for."""
+    if name in GONE:
+        return [GONE[name]]
+    parameters = declared(verb_function(verb) if verb else main)
+    names = [known for p in parameters if isinstance(p.of, Option) for known, _ in p.names()]
+    if any(not isinstance(p.of, Option) and "[PATH]" in (p.of.metavar or "") for p in parameters):
+        names.append("--")
+    meant = [target.split() for target, others in ELSEWHERE.items() if name in others.split()]
+    near = [target[-1] for target in meant if target and target[:-1] in ([], [verb]) and target[-1] in names]
+    if not meant and name.startswith("--"):
+        near = nearest(name, [known for known in names if len(known) > 2], 10)
+    return ["paths come after '--'" if other == "--" else f"perhaps '{other}' is meant" for other in near[:3]]

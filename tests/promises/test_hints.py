@@ -75,6 +75,8 @@ FIELDS = {
     "in_shell(thread)": "demo",
     "quote(plain(track))": "t",
     "in_shell(word)": "t",
+    "in_shell(done)": "'lexer done'",
+    "in_shell(then)": "true",
     "line(run.step or '')": "go",
     "made.runs[0]": "r",
     "baton.short(made.pinned[0])": "t",

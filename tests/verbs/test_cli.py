@@ -122,7 +122,7 @@ def test_a_refused_command_line_leaves_nothing_where_objects_are_made(repo: Sand
 
 def test_an_unknown_verb_names_the_nearest(run: Run) -> None:
     assert "hint: the most similar verb is 'snapshot'\n" in run("snapshto").err
-    assert "hint: perhaps '--live' is meant\n" in run("resume", "--liv").err
+    assert "hint: perhaps '--live' is meant\n" in run("resume", "--livv").err
     assert "similar" not in run("xyzzy").err
 
 

@@ -2,26 +2,164 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import pytest
 
+from gitbaton.base.errors import UsageError
+from gitbaton.cli.options import declared, read
+from gitbaton.cli.usage import MEANT, options_meant, unknown
+from gitbaton.cli.verbs import DESTROY, OLD, VERBS, below, find, verb_function
 from tests.kit import Sandbox
 from tests.kit.agents import Client
 from tests.kit.state import snap
+from tests.kit.tables import each
+
+# What is typed, and the lines that the hints name.
+TYPED = """
+save "lexer done" | snapshot 'lexer done'
+save lexer done | snapshot 'lexer done'
+checkpoint x --next-cmd pytest --validation green | snapshot x --next-cmd pytest --validation green
+commit -m "it is" | snapshot -m 'it is'
+commit -am x | snapshot "what is done"
+commit '$(rm -rf /)' | snapshot '$(rm -rf /)'
+keep | pin CHECKPOINT
+keep @~1 begin | pin '@~1' begin
+label | pin CHECKPOINT NAME
+grep half round | log --all --grep 'half round' | log --all -S 'half round'
+search | log --all --grep WORDS | log --all -S WORDS
+grep -rn x | log --all --grep WORDS | log --all -S WORDS
+gc | prune --keep-last 20 --dry-run | du
+shrink --now | prune --keep-last 20 --dry-run | du
+clean -fdx | status --at-risk | prune --keep-last 20 --dry-run | du
+delete parser | tracks delete NAME
+rm -rf . | tracks delete NAME
+mv a b | tracks rename a b
+rename a | tracks rename OLD NEW
+ls | log
+history parser -n 3 | log parser -n 3
+histroy | log
+rollback | revert | restore CHECKPOINT
+back parser~1 | revert 'parser~1' | restore 'parser~1'
+reset --hard | revert | restore CHECKPOINT
+checkout parser | restore parser | tracks use parser
+stash pop | snapshot "what is done" | restore CHECKPOINT
+handover "lexer done" | snapshot 'lexer done' | resume
+continue parser | resume parser
+off | pause
+disable --for 2h | pause
+on | pause --end
+enable | pause --end
+info | status | show
+annotate a.txt | blame a.txt
+track | tracks
+pull origin | fetch origin | sync origin
+init | snapshot "what is done" | agent list
+version x | --version
+thread ls | thread list
+config | help git-baton
+"""
 
 
-@pytest.mark.parametrize(
-    ("word", "verb"),
-    [
-        *(("save", "snapshot"), ("commit", "snapshot"), ("keep", "pin"), ("rollback", "revert"), ("history", "log")),
-        *(("cat", "show"), ("rename", "tracks"), ("rm", "tracks"), ("silence", "pause")),
-    ],
-)
-def test_another_word_for_a_verb_is_led_to_it_and_nothing_is_done(repo: Sandbox, word: str, verb: str) -> None:
-    done = repo.baton(word, "x")
-    assert done.code == 129 and f"fatal: '{word}' is not a verb of git baton\n" in done.err and f"hint: '{verb}': " in done.err
+@each("typed, lines", [(row.split(" | ")[0], row.split(" | ")[1:]) for row in TYPED.strip().splitlines()])
+def test_another_word_for_a_verb_names_its_line(typed: str, lines: list[str]) -> None:
+    words = shlex.split(typed)
+    error = unknown(*words) if below(words[0]) else unknown("", *words)
+    assert [hint.rpartition("git baton ")[2] for hint in error.hints[:-1]] == lines, error.hints
+
+
+@each("line", sorted({line.rpartition(": ")[2] for _, *lines in MEANT for line in lines}))
+def test_each_line_is_one_that_its_verb_reads_and_none_destroys(line: str) -> None:
+    words = shlex.split(line.replace("{", "").replace("}", ""))
+    verb, rest = find(words)
+    if words != ["--version"]:
+        assert read(declared(verb_function(verb)), rest) is not None
+        assert verb not in DESTROY or "--dry-run" in rest
+
+
+def test_no_word_is_a_verb_and_none_stands_for_a_verb_twice() -> None:
+    pairs = [(word, line) for words, *lines in MEANT for word in words.split() for line in lines]
+    assert not {word for word, _ in pairs} & {*VERBS, *OLD} and len(pairs) == len({*pairs})
+
+
+def test_another_word_is_led_to_its_verb_and_nothing_is_done(repo: Sandbox) -> None:
+    done = repo.baton("save", "lexer done")
+    line = "hint: to record what is done, what comes next, and all files: git baton snapshot 'lexer done'\n"
+    assert (done.code, done.err) == (
+        129,
+        f"fatal: 'save' is not a verb of git baton\n{line}hint: 'git baton -h' lists the verbs\n",
+    )
     assert repo.git("for-each-ref", "refs/baton", "refs/checkpoints") == ""
+
+
+FOREIGN_OPTIONS = """
+log --oneline |
+log --path | paths come after '--'
+log --limit | perhaps '--max-count' is meant
+diff --cached |
+diff -u | perhaps '--patch' is meant
+resume --stat |
+run --patch |
+run --track |
+install --watch |
+uninstall --merge |
+run --once |
+snapshot --message | perhaps '--step' is meant
+snapshot --abort |
+snapshot --lable | perhaps '--label' is meant
+snapshot --valdiation | perhaps '--validation' is meant
+restore --staged | perhaps '--index' is meant
+restore --source |
+show --name-status | perhaps '--name-only' is meant
+verify --decision |
+run repair --radius | a repair is not widened any more: name the steps above with --step, which may repeat
+"""
+
+
+@each("typed, hint", [row.split(" |") for row in FOREIGN_OPTIONS.strip().splitlines()])
+def test_an_option_of_another_tool_gets_the_right_neighbour_or_none(typed: str, hint: str) -> None:
+    verb, option = typed.rpartition(" ")[::2]
+    assert options_meant(verb, option) == [hint.strip()] * bool(hint.strip())
+
+
+def test_the_beginning_of_an_option_is_enough_where_it_is_of_one_only(repo: Sandbox) -> None:
+    done = repo.ok("snapshot", "x", "--next", "pytest -x", "--valid=green", "--no-f", "--json")
+    c = done.json["checkpoint"]
+    assert (c["next_cmd"], c["validation"], c["files"]) == ("pytest -x", "green", None)
+    both = repo.baton("log", "--s")
+    assert (both.code, both.err) == (129, "fatal: '--s' could be '--since' or '--stat'\n")
+    assert repo.ok("snapshot", "-m", "--next", "--dry").out.startswith("would record main: --next\n"), "a value is none"
+    assert "unknown option '--checkpoint'" in repo.baton("resume", "--checkpoint", "main").err
+    refused = repo.baton("log", "--until", "now", "--nope", "--unt", "now")
+    assert "unknown option '--nope'" in refused.err, "also where typer reads the line"
+
+
+def test_the_version_as_git_says_it(repo: Sandbox) -> None:
+    said = repo.ok("--version").out
+    assert said == repo.ok("version").out == repo.ok("-v").out != ""
+
+
+def test_n_beside_a_step_is_no_next_command(repo: Sandbox) -> None:
+    for words in (("-m", "x", "-n", "make test"), ("x", "-n", "make test")):
+        done = repo.baton("snapshot", *words)
+        hint = "hint: -n is --dry-run; to say what comes next: git baton snapshot x --next-cmd 'make test'\n"
+        assert done.code == 129 and done.err == f"fatal: unexpected argument 'make test'\n{hint}"
+
+
+def test_why_takes_the_line_as_a_word_of_its_own(repo: Sandbox) -> None:
+    snap(repo, "t", "S")
+    assert repo.ok("why", "a.txt", "1").out == repo.ok("why", "a.txt:1").out
+    assert repo.baton("why", "a.txt", "1", "2").code == 129 and "'a.txt' is not FILE:LINE" in repo.baton("why", "a.txt").err
+
+
+@each("text", ["a\nb", "a\n", "a\r", "\u2028a"])
+def test_a_next_command_is_one_line(repo: Sandbox, text: str) -> None:
+    done = repo.baton("snapshot", "x", "--next-cmd", text)
+    assert done.code == 129 and done.err.startswith("fatal: the next command has a line break: ")
+    with repo.open() as baton, pytest.raises(UsageError, match="line break"):
+        baton.snapshot("x", next_cmd=text)
+    assert repo.git("for-each-ref", "refs/baton") == ""
 
 
 def test_tracks_knows_gits_short_options(repo: Sandbox) -> None:

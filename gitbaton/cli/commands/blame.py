@@ -111,7 +111,9 @@ _SAID = 12  # lines of what the agent said
 
 def why(
     ctx: Invocation,
-    place: Annotated[str, Argument(metavar="FILE:LINE", help="A line of a file of the work tree, as it is now.")],
+    words: Annotated[
+        list[str], Argument(metavar="FILE:LINE", help="A line of a file of the work tree, as it is now; or FILE LINE.")
+    ],
     json: AsJson = False,
 ) -> int:
     """Show the words behind a line: the checkpoint that it came with, its prompt, tests and what the agent said.
@@ -121,7 +123,9 @@ def why(
     Examples:
         git baton why a.txt:1
     """
-    file, number = line_named(place)
+    if words[2:]:
+        raise UsageError(f"unexpected argument {in_quotes(words[2])}", f"'{ctx.command_path} -h' shows what there is")
+    file, number = line_named(":".join(words))
     with opened(ctx) as baton, tempfile.TemporaryDirectory(prefix="gitbaton-") as scratch:
         [line], warnings = of_file(baton, scratch, ctx.obj.repo_root, file, [f"{number},+1"])
         warn_all(warnings)

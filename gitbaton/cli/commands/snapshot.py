@@ -40,7 +40,7 @@ def command(
         Text, Option(metavar="NAME", help="Default: GIT_BATON_TRACK, baton.track, the current one, the branch's name.")
     ] = None,
     note: Annotated[str, Option(metavar="TEXT", help="What the next runner must know; '-' reads standard input.")] = "",
-    next_cmd: Annotated[str, Option(metavar="TEXT", help="What to run next; '-' reads standard input.")] = "",
+    next_cmd: Annotated[str, Option(metavar="TEXT", help="What to run next, in one line; '-' reads standard input.")] = "",
     validation: Annotated[
         str, Option("--validation", "--tests", metavar="green|pending|failed", help="How the tests stand.")
     ] = "pending",
@@ -90,7 +90,7 @@ def command(
     one_of(json=json, porcelain=stable)
     if include and not files:
         raise UsageError("--include and --no-files exclude each other")
-    done = _step(words or [], step or [])
+    done = _step(words or [], step or [], dry_run=dry_run)
     _check(done, label, note, next_cmd, validation)
     request = Request(
         track=track,
@@ -117,8 +117,12 @@ def command(
         return _show(baton, taken, named=bool(track or baton.settings.track), json=json, stable=stable, verbose=verbose)
 
 
-def _step(words: list[str], options: list[str]) -> Text:
+def _step(words: list[str], options: list[str], *, dry_run: bool) -> Text:
     """Return the step, as the argument or as the option."""
+    if dry_run and len(words) + len(options) == 2:
+        done, then = [*options, *words]
+        hint = f"-n is --dry-run; to say what comes next: git baton snapshot {in_shell(done)} --next-cmd {in_shell(then)}"
+        raise UsageError(f"unexpected argument {in_quotes(line(then))}", hint)
     if len(words) > 1:
         hint = f"several words are one step in quotes: git baton snapshot {in_shell(' '.join(words))}"
         raise UsageError(f"unexpected argument {in_quotes(line(words[1]))}", hint)
