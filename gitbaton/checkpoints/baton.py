@@ -335,6 +335,9 @@ class Baton:
         from gitbaton.base.secrets import differences, told
         from gitbaton.checkpoints.store.write import SnapshotDraft, refuse_name
 
+        if request.next_cmd.splitlines() not in ([], [request.next_cmd]):
+            hint = "join commands with '&&'; what needs more lines goes into the note"
+            raise UsageError("the next command has a line break: it is one line that can be run as it is", hint)
         _ = self.latest  # refuse a bad checkpoint directory before anything is written
         head, warnings = self.head()
         written = self._words(request, head)

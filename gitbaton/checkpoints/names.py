@@ -10,7 +10,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 
-from gitbaton.base.codec import counted, earlier_ids, in_quotes, payload, timestamp
+from gitbaton.base.codec import counted, earlier_ids, in_quotes, means_else, payload, timestamp
 from gitbaton.base.errors import (
     MENDS,
     TAKE_ONE,
@@ -53,9 +53,10 @@ def resolve(
     later: Later | None = None,
 ) -> Stored:
     """Return the checkpoint that a name means: ``TRACK``, ``TRACK~3``, ``TRACK@{2 hours ago}``, an id or a unique prefix of
-    four or more, a label or a pin's name, a commit (the newest checkpoint its note names), ``@`` (also ``@~3``,
-    ``@{yesterday}``); ``@`` stands for the track ``at``, by default the current one, or the only one. ``^`` after any of them
-    is the one before, as ``~1``. Without ``notes`` no commit is looked for. ``later`` tells whether an open turn has changed
+    four or more, a label or a pin's name, a commit (the newest checkpoint its note names; a branch by its full name alone),
+    ``@`` (also ``@~3``, ``@{yesterday}``); ``@`` stands for the track ``at``, by default the current one, or the only one.
+    ``^`` after any of them is the one before, as ``~1``. Without ``notes`` no commit is looked for. ``later`` tells whether an
+    open turn has changed
     files since the newest checkpoint of a track: it counts then, and ``TRACK~1`` is that checkpoint.
 
     What is spelled with a track is that track's, and not the commit that git would call so: a track may have a branch's name.
@@ -75,10 +76,13 @@ def resolve(
     found: list[Stored] = []
     wanted = unicodedata.normalize("NFC", name)
     spelled = _spelled(store, wanted, known, at, later) or _fetched(store, wanted)
-    try:
-        found = [spelled()] if spelled else []
-    except NotFoundError as error:
-        reason = error
+    odd = wanted in known and means_else(wanted)  # an old track of such a name: what it is read as is meant, too
+    finders = [spelled, _spelled(store, wanted, known - {wanted}, at, later) if odd else None]
+    for finder in filter(None, finders):
+        try:
+            found.append(finder())
+        except NotFoundError as error:
+            reason = error
     torn: set[str] = set()
     pins: Mapping[Oid, str] = {}
     try:
@@ -88,7 +92,9 @@ def resolve(
             f"there is no checkpoint {in_quotes(name)} as far as can be read: {error.message}", *error.hints
         )
     pinned = {oid for oid, given in pins.items() if given == wanted}
-    found += _named(store, name, pinned, chains, _noted(store, name) if notes and not spelled else set(), torn)
+    noted = _noted(store, name) if notes and (odd or not spelled) else set()
+    branch = _branch(store, wanted) if noted and not odd else None
+    found += _named(store, name, pinned, chains, set() if branch else noted, torn)
     if not found:
         found = _elsewhere(store, name) or _left(store, name, torn | (known - chains.keys()))
     if not found and not reason and (back := _stepped(wanted)) is not None:
@@ -101,6 +107,8 @@ def resolve(
         raise NotFoundError(said, *(f"what cannot be read is said by: git baton log --track {name}" for name in names))
     if not found and not known:
         raise NotFoundError(unknown(name), TAKE_ONE)
+    if not found and notes and (branch := branch or _branch(store, wanted)) is not None:
+        raise _no_track(store, *branch, noted=bool(noted))
     if not found:
         spelled_with = _BACK.match(wanted) or _AT.match(wanted)
         meant = near(spelled_with[1] if spelled_with else wanted, [*known, *pins.values()])
@@ -114,6 +122,11 @@ def resolve(
 def unknown(name: str) -> str:
     """Return the message of a name that means no checkpoint."""
     return f"there is no checkpoint {in_quotes(name)}"
+
+
+def only_branch(name: str) -> str:
+    """Return the message of a branch's name that is no track's."""
+    return f"there is no track {in_quotes(name)}, only a branch of that name"
 
 
 def parted(name: str, mark: str) -> tuple[str, str] | None:
@@ -361,6 +374,30 @@ def _noted(store: Store, name: str) -> set[Oid]:
         return set(store.noted(commit, store.notes_tree()[1]))
     except RecordError:
         return set()
+
+
+def _branch(store: Store, name: str) -> tuple[str, str, str] | None:
+    """Return the branch with which a name is spelled, its full name as git has it, and the rest; None without one."""
+    short = re.split(r"[~^]|@\{", name)[0]
+    if not short or "\0" in name or means_else(short) or short.startswith(("heads/", "remotes/")):
+        return None
+    full = os.fsdecode(
+        store.repo.git.run("rev-parse", "-q", "--verify", "--symbolic-full-name", "--end-of-options", short).out
+    ).strip()
+    return (short, full, name[len(short) :]) if full.startswith(("refs/heads/", "refs/remotes/")) else None
+
+
+def _no_track(store: Store, short: str, full: str, rest: str, *, noted: bool) -> NotFoundError:
+    """Return the error at a branch's name that is no track's, with the track that was last on it."""
+    there = [s for s in store.tips().items if s.checkpoint.branch == short]
+    last = max((s.checkpoint for s in there), key=lambda c: c.created, default=None)
+    track, checkpoint = last.track if last else "", full + rest
+    return NotFoundError(
+        only_branch(short),
+        *([f"the track that was last on it: git baton resume {in_shell(track)}"] if track else []),
+        *([f"what was taken on its commit: git baton show {in_shell(checkpoint)}"] if noted else []),
+        "see 'git baton log --all'",
+    )
 
 
 def _pins(store: Store) -> dict[Oid, str]:

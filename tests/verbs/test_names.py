@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -169,6 +170,71 @@ def test_a_track_with_a_branchs_name_is_the_track(repo: Sandbox, baton: Baton) -
     take(baton, "side", 3)
     assert [baton.resolve(n).id for n in ("main", "main~1")] == [mine[1].id, mine[0].id]
     assert baton.resolve("HEAD").checkpoint.track == "side" and baton.resolve("refs/heads/main~1").id == mine[1].id
+
+
+def test_a_branch_name_is_no_track_and_no_other_tracks_checkpoint(repo: Sandbox) -> None:
+    repo.ok("snapshot", "--track", "parser", "lexer done")
+    id = repo.ok("show", "--json").json["checkpoint"]["id"]
+    said = "fatal: there is no track 'main', only a branch of that name\n"
+    said += "hint: the track that was last on it: git baton resume parser\n"
+    for words in ("resume", "show"):
+        done = repo.baton(words, "main")
+        assert (done.code, done.out) == (2, "") and done.err.startswith(said), done
+        assert "hint: what was taken on its commit: git baton show refs/heads/main\n" in done.err
+    for name in ("refs/heads/main", "heads/main", "HEAD", repo.head()):
+        assert repo.ok("show", name, "--json").json["checkpoint"]["id"] == id, name
+
+
+@pytest.mark.deep
+def test_a_branch_name_in_every_form_and_every_verb(repo: Sandbox) -> None:
+    repo.ok("snapshot", "--track", "parser", "lexer done")
+    repo.commit("next")
+    repo.ok("snapshot", "--track", "parser", "tokens done")
+    repo.git("branch", "beef", "HEAD~1")
+    repo.git("update-ref", "refs/remotes/origin/topic", "HEAD")
+    repo.git("tag", "v1")
+    assert (
+        "step=tokens done\n" in repo.ok("resume", "--porcelain", "v1").out
+        and "step=lexer done\n" in repo.ok("resume", "--porcelain", "v1~1").out
+    )
+    for name in ("main~1", "main^", "main^0", "main@{0}", "main^{commit}", "beef", "origin/topic"):
+        done = repo.baton("resume", name)
+        assert done.code == 2 and ", only a branch of that name\n" in done.err, name
+        line = next(row for row in done.err.splitlines() if "its commit: " in row).partition("its commit: git baton ")[2]
+        assert repo.baton(*shlex.split(line)).code == 0, line
+    for verb in (
+        "verify",
+        "log",
+        "diff",
+        "restore -n",
+        "revert -n",
+        "pin",
+        "branch b",
+        "worktree ../w",
+        "summary",
+        "transcript show",
+    ):
+        done = repo.baton(*verb.split(), "main")
+        assert done.code and done.out == "" and "there is no track 'main', only a branch of that name" in done.err, (verb, done)
+    repo.write("main", "a file\n")
+    assert "git baton restore -- main\n" in repo.baton("restore", "main").err
+    repo.ok("snapshot", "--track", "main", "a track of that name")
+    assert "step=a track of that name\n" in repo.ok("resume", "--porcelain", "main").out
+
+
+def test_an_old_track_called_head_and_heads_commit_are_two_things(repo: Sandbox) -> None:
+    repo.ok("snapshot", "--track", "t", "one")
+    repo.git("update-ref", "refs/baton/tracks/HEAD", "refs/baton/tracks/t")
+    assert "step=one\n" in repo.ok("show", "--porcelain", "HEAD").out, "one checkpoint by two ways"
+    repo.ok("snapshot", "--track", "HEAD", "two")
+    repo.ok("snapshot", "--track", "t", "three")
+    done = repo.baton("show", "HEAD")
+    assert done.code == 128 and done.err.startswith("fatal: 'HEAD' could mean 2 checkpoints\n")
+    assert " t: three\n" in done.err and " HEAD: two\n" in done.err
+    assert (
+        "step=two\n" in repo.ok("show", "--porcelain", "refs/checkpoints/HEAD").out
+        and "step=two\n" in repo.ok("resume", "--porcelain", "--track", "HEAD").out
+    )
 
 
 def test_a_record_that_is_not_canonical_is_found_by_its_label(repo: Sandbox, baton: Baton) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from gitbaton.base.errors import UsageError
 from gitbaton.cli.main import arguments
 from tests.kit import Sandbox
 
@@ -64,10 +65,29 @@ def test_as_a_hook_names_it(repo: Sandbox) -> None:
     assert repo.ok("snapshot", "two").out.startswith(f"{chosen} "), "the only one"
 
 
+def test_a_name_that_a_hook_derives_is_made_right(repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    for given, made in (("FETCH_HEAD", "track FETCH_HEAD"), ("@x", "x")):
+        repo.git("switch", "-q", "-c", given)
+        with repo.open() as baton:
+            assert baton.chosen(automatic=True) == made
+    for given, made in (
+        ("-x", "x"),
+        ("HEAD", "track HEAD"),
+        ("@", "detached"),
+        ("a..b~1", "a.b1"),
+        ("a" * 40, "track " + "a" * 40),
+    ):
+        monkeypatch.setenv("GIT_BATON_TRACK", given)
+        with repo.open() as baton:
+            assert baton.chosen(automatic=True) == made
+            with pytest.raises(UsageError, match="a new track cannot be called"):
+                baton.snapshot("by hand")
+
+
 @pytest.mark.deep
 def test_one_argument_everywhere(two: Sandbox, tmp_path: Path) -> None:
     def step(*words: str) -> str:
-        return next(row for row in two.ok(*words).out.splitlines() if row.startswith("step="))
+        return next(row for row in two.ok(*words, "--porcelain").out.splitlines() if row.startswith("step="))
 
     for verb in ("resume", "show"):
         assert step(verb) == "step=docs done"

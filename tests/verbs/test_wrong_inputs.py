@@ -9,6 +9,7 @@ import shutil
 
 import pytest
 
+from gitbaton.base.codec import encode_track
 from gitbaton.cli.main import call
 from gitbaton.cli.verbs import VERBS
 from gitbaton.git.repo import discover
@@ -48,7 +49,8 @@ resume --live=1 | 129 | option '--live' does not take a value
 verify nowhere | 2 | there is no checkpoint 'nowhere'
 verify '' | 129 | the checkpoint's name is empty
 verify t --track t | 129 | exclude each other
-verify --stric | 129 | unknown option '--stric'
+verify --strickt | 129 | unknown option '--strickt'
+log --s | 129 | '--s' could be '--since' or '--stat'
 status t | 129 | unexpected argument 't'
 status --json -z | 129 | exclude each other
 log nowhere | 2 | there is no checkpoint 'nowhere'
@@ -215,11 +217,15 @@ def check_hints(repo: Sandbox, named: dict[str, str], capfd: pytest.CaptureFixtu
     check()
 
 
-def test_no_new_track_is_called_like_a_range_and_an_old_one_still_reads(repo: Sandbox) -> None:
-    done = repo.baton("snapshot", "--track", "a..b", "x")
-    said = "fatal: a new track cannot be called 'a..b': '..' stands between the two ends of a range\n"
-    assert (done.code, done.err) == (129, said) and repo.git("for-each-ref", "refs/baton") == ""
+@pytest.mark.parametrize("name", ["a..b", "HEAD", "@", "x~1", pytest.param("ORIG_HEAD", marks=pytest.mark.deep)])
+def test_no_new_track_has_a_name_that_is_read_as_something_else_and_an_old_one_still_reads(repo: Sandbox, name: str) -> None:
+    done = repo.baton("snapshot", "--track", name, "x")
+    assert done.code == 129 and done.err.startswith(f"fatal: a new track cannot be called '{name}': ")
+    assert repo.git("for-each-ref", "refs/baton") == ""
     repo.ok("snapshot", "--track", "a", "x")
-    repo.git("update-ref", "refs/baton/tracks/a%2E%2Eb", "refs/baton/tracks/a")
-    assert repo.ok("log", "--track", "a..b").out
-    repo.ok("snapshot", "--track", "a..b", "goes on")
+    renamed = repo.baton("tracks", "rename", "a", name)
+    assert renamed.code == 129 and "cannot be called" in renamed.err
+    repo.git("update-ref", f"refs/baton/tracks/{encode_track(name)}", "refs/baton/tracks/a")
+    assert repo.ok("log", "--track", name).out
+    repo.ok("snapshot", "--track", name, "goes on")
+    assert "goes on" in repo.ok("show", f"refs/checkpoints/{encode_track(name)}").out

@@ -17,7 +17,7 @@ from gitbaton.agents.hooks.guard import CAME_AT, LATE, AgainError, log
 from gitbaton.agents.records import record_of
 from gitbaton.agents.turns import idle
 from gitbaton.base.clients import HookEvent
-from gitbaton.base.codec import Json, check_new_track, document, first_line, in_quotes, parse_transcript, transcript_text
+from gitbaton.base.codec import Json, document, first_line, in_quotes, parse_transcript, transcript_text
 from gitbaton.base.errors import GitError, RefConflictError, ScanError, UnchangedError
 from gitbaton.base.model import (
     BEFORE_PROMPT,
@@ -41,7 +41,7 @@ from gitbaton.base.values import TYPE_CHECKING, replace, value
 from gitbaton.checkpoints.baton import Baton, Request, SnapshotPlan
 from gitbaton.checkpoints.store import CURRENT, sessions, track_of
 from gitbaton.checkpoints.store.chain import beside
-from gitbaton.checkpoints.store.read import DETACHED, makes_current
+from gitbaton.checkpoints.store.read import DETACHED, makes_current, valid_name
 from gitbaton.checkpoints.store.sessions import Session, facts_path, opening, written
 from gitbaton.checkpoints.store.turns import TurnEnding, ending
 from gitbaton.checkpoints.store.write import SnapshotDraft
@@ -560,9 +560,10 @@ def _track(baton: Baton, parent: str) -> str:
     current = baton.store.current()
     if current is not None:
         return current
+    parent = valid_name(parent)
     mine = re.compile(rf"{re.escape(parent)}/agent-([1-9][0-9]{{0,8}})")
     numbers = (int(found[1]) for name in baton.store.chains()[0] if (found := mine.fullmatch(name)))
-    return check_new_track(f"{parent}/agent-{max(numbers, default=0) + 1}")
+    return f"{parent}/agent-{max(numbers, default=0) + 1}"
 
 
 def _task(event: HookEvent) -> str:

@@ -32,9 +32,12 @@ MAX_ENCODED = 200
 _PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
 _HEX = re.compile(rb"%([0-9A-F]{2})")
 _SAFE = re.compile(rf"[A-Za-z0-9_-]{{1,{MAX_ENCODED}}}\Z")  # these stand for themselves
+# Names that are read as something else where a checkpoint is named: options, '@', ranges, steps back, times, git's refs, ids.
+_TAKEN = re.compile(r"[-@].*|.*(?:[~^]|@\{|\.\.).*|\.|refs/.*|(?:[A-Z]+_)*HEAD|[0-9a-f]{40}|[0-9a-f]{64}", re.DOTALL)
 _ENCODED = re.compile(r"(?:[A-Za-z0-9_-]|%[0-9A-F]{2})+\Z")
 MAX_FIELD = 64 << 10
 MAX_EXTRAS = 256
+NAMES = "'git baton help files' says how checkpoints are named"
 _OID = re.compile(r"(?:[0-9a-f]{40}|[0-9a-f]{64})\Z")
 _TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}Z\Z")
 
@@ -166,9 +169,15 @@ def check_track(name: str) -> str:
     return name
 
 
-def check_new_track(name: str) -> str:
+def means_else(name: str) -> bool:
+    """Whether a name is read as something else where a checkpoint is named, as ``HEAD``, ``-x`` and ``a~1`` are."""
+    return _TAKEN.fullmatch(name) is not None
+
+
+def check_new_track(name: str, *, kept: bool = False) -> str:
     """Check the name of a track that is made here, as ``check_track`` does. Raises UsageError also for a name that looks like
-    another one: with what cannot be seen, with blanks other than spaces, or with blanks around it."""
+    another one: with what cannot be seen, with blanks other than spaces, or with blanks around it; and for one that is read as
+    something else, unless it is ``kept`` from elsewhere."""
     name = check_track(name)
     if name != name.strip():
         raise UsageError(f"a new track cannot be called {in_quotes(name)}: a blank stands at its beginning or end")
@@ -176,6 +185,9 @@ def check_new_track(name: str) -> str:
         raise UsageError(
             f"a new track cannot be called {in_quotes(name)}: a character of it cannot be seen, or is taken for a space"
         )
+    if means_else(name) and not kept:
+        why = "'..' stands between the two ends of a range" if ".." in name else "that is read as something else"
+        raise UsageError(f"a new track cannot be called {in_quotes(name)}: {why}", NAMES)
     return name
 
 

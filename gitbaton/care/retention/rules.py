@@ -14,7 +14,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
-from gitbaton.base.codec import in_quotes, plain
+from gitbaton.base.codec import in_quotes, means_else, plain
 from gitbaton.base.errors import AmbiguousNameError, NoAnswerError, NotFoundError, UsageError
 from gitbaton.base.model import Kind, Oid, Stored
 from gitbaton.base.values import replace, value
@@ -28,9 +28,7 @@ DAYS = 14  # for which automatic and safety checkpoints and conversations stay
 AUTO_LAST = 200
 _PARTS = re.compile(r"([0-9]{1,6})([hdwmy])")
 KEYS = ("keepLast", "keepWithin", "keepDaily", "keepWeekly")
-_SPELLED = re.compile(
-    r"[-@].*|.*(?:~[0-9]*|\^[0-9]*)|.*@\{.*|[0-9a-f]{4,64}|refs/.*"
-)  # what names.resolve reads as something else, or an option
+_ID = re.compile("[0-9a-f]{4,64}")
 
 
 @value
@@ -268,7 +266,7 @@ def _free(baton: Baton, stored: Stored, called: str) -> str:
     name = unicodedata.normalize("NFC", baton.redactor.text(called.strip()))
     if not name.isprintable() or plain(name) != name or not 0 < len(name.encode("utf-8", "replace")) <= MOST_BYTES:
         raise UsageError(f"a name is one line of 1 to {MOST_BYTES} bytes")
-    if _SPELLED.fullmatch(name):
+    if means_else(name) or _ID.fullmatch(name):
         raise UsageError(f"a checkpoint cannot be called {in_quotes(name)}: that is read as something else")
     if name in baton.store.chains()[0] or name in baton.store.strange():
         raise NoAnswerError(f"{in_quotes(name)} is a track", f"to look: git baton log --track {in_shell(name)}")

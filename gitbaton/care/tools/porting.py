@@ -240,7 +240,7 @@ class _Import:
             raise RecordError(f"{items[0][1].source}: {alike(track, twin)}")
         if track not in self.tracks:
             try:
-                check_new_track(track)
+                check_new_track(track, kept=True)
             except UsageError as error:
                 raise RecordError(f"{items[0][1].source}: {error.message}") from None
         exists = self.store.objects.info(chain_ref(track)) is not None

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from heapq import heappush, heappushpop
 from types import MappingProxyType
 
-from gitbaton.base.codec import check_new_track, check_track, decode_track, encode_track, in_quotes, looks, plain, timestamp
+from gitbaton.base.codec import (
+    check_new_track,
+    check_track,
+    decode_track,
+    encode_track,
+    in_quotes,
+    looks,
+    means_else,
+    plain,
+    timestamp,
+)
 from gitbaton.base.errors import MENDS, BatonError, GitError, NotFoundError, RecordError, UsageError
 from gitbaton.base.model import Oid, Stored
 from gitbaton.base.values import replace, value
@@ -400,9 +411,12 @@ def choose(store: Store, configured: str | None, given: str | None = None, *, au
     a given name that cannot be one.
     """
     named, current = os.environ.get("GIT_BATON_TRACK"), store.current()
-    if named and not given:
-        return check_track(named)
-    wanted = check_track(given) if given else current
+    told = check_track(asked) if (asked := given or named) else None
+    if told and means_else(told) and not store.has(told):
+        told = valid_name(told)  # a hook of which the settings say so does not fail
+    if told and not given:
+        return told
+    wanted = told or current
     if wanted is not None and wanted == current:
         return current
     others, chains = _Others(store), store.chains()[0]
@@ -434,9 +448,9 @@ def within_reach(store: Store) -> set[str]:
 
 def _own_name(store: Store, chains: dict[str, str], wanted: str, others: _Others, *, automatic: bool, new: bool) -> str:
     """Return a name of this work tree's own, as near to the one wanted as can be; ``new``: of no track that is there."""
-    name, layout = _valid_name(wanted), store.repo.layout
+    name, layout = valid_name(wanted), store.repo.layout
     folder = os.path.basename(layout.root or layout.git_dir)
-    for candidate in (name, _valid_name(f"{name} {folder}"), *(f"{name} {n}" for n in range(2, 1000))):
+    for candidate in (name, valid_name(f"{name} {folder}"), *(f"{name} {n}" for n in range(2, 1000))):
         twin = candidate if candidate in chains else next((t for t in chains if looks(t) == looks(candidate)), None)
         ours = twin is None or (twin == candidate and not new and not others.have(twin))
         if ours and not (automatic and store.is_foreign(candidate)):
@@ -444,13 +458,14 @@ def _own_name(store: Store, chains: dict[str, str], wanted: str, others: _Others
     raise UsageError(f"no name is free for a track of this work tree beside {in_quotes(name)}")
 
 
-def _valid_name(name: str) -> str:
+def valid_name(name: str) -> str:
     """Return a new track's name as near to ``name`` as can be."""
     try:
         return check_new_track(name)
     except UsageError:
         kept = "".join(c for c in name if c.isascii() and (c.isalnum() or c in "-_./ "))
-        return check_new_track(kept.strip()[:100].strip() or DETACHED)
+        kept = re.sub(r"\.{2,}", ".", kept.strip(" -")[:100].strip(" -")) or DETACHED
+        return check_new_track(f"track {kept}" if means_else(kept) else kept)
 
 
 class _Others:

@@ -180,10 +180,9 @@ def contents(store: Store, draft: SnapshotDraft) -> Iterator[SnapshotDraft]:
 
 
 def refuse_name(store: Store, track: str) -> None:
-    """Raise UsageError for a new track's name that reads as a range, with '..', that looks like another's, or that differs from
+    """Raise UsageError for a new track's name that is read as something else, that looks like another's, or that differs from
     one only in case, which is the same file on many disks."""
-    if ".." in check_new_track(track):
-        raise UsageError(f"a new track cannot be called {in_quotes(track)}: '..' stands between the two ends of a range")
+    check_new_track(track)
     names = map(decode_track, below(store.repo, CHAINS))
     if not any(name is not None and name != track and looks(name) == looks(track) for name in names):
         return  # what lies there need not be a ref

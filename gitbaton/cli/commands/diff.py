@@ -107,7 +107,7 @@ def _meant(ctx: Invocation, baton: Baton, words: list[str], track: Optional[str]
             if is_path(place, word):
                 break
             meant = [hint for hint in error.hints if hint.startswith("perhaps ")]
-            why = [] if error.message == unknown(word) else [error.message]  # else it is said already
+            why = [] if error.message == unknown(word) else [error.message, *error.hints[:-1]]  # else it is said already
             raise NotFoundError(f"{in_quotes(word)} is neither a checkpoint nor a path", *(meant or why), NOT_THERE) from None
         if os.path.lexists(os.path.join(place, word)):
             raise AmbiguousNameError(

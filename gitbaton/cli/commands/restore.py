@@ -12,7 +12,7 @@ from gitbaton.base.model import Op, Stored
 from gitbaton.base.values import replace
 from gitbaton.checkpoints import restore
 from gitbaton.checkpoints.baton import Baton
-from gitbaton.checkpoints.names import parted, unknown
+from gitbaton.checkpoints.names import only_branch, parted, unknown
 from gitbaton.checkpoints.render import in_shell, path_in_quotes, quoted, some
 from gitbaton.checkpoints.restore.recover import intent_path
 from gitbaton.checkpoints.restore.values import IGNORED_THEN, TEXT, UNDECIDED, UNMERGED, Order, RestorePlan
@@ -144,7 +144,7 @@ def _path_hint(word: Optional[str], place: str, hint: str, works: Callable[[], b
         yield
     except NotFoundError as error:
         names = (word, *(parted(word, "..") or ())) if word else ()  # '../a.txt' reads as a range, too
-        if word and can and error.message in map(unknown, names):
+        if word and can and error.message in [say(name) for name in names for say in (unknown, only_branch)]:
             error.hints = (f"{hint} -- {in_shell(word)}",)
         raise
 

@@ -64,7 +64,7 @@ def _meant(baton: Baton, path: str, checkpoint: Optional[str], track: Optional[s
     except (NotFoundError, UsageError) as error:
         if not _named(baton, path):
             said = f"neither {in_quotes(checkpoint)} nor {in_quotes(path)} names a checkpoint"
-            raise NotFoundError(said, error.message, "see 'git baton log --all'") from None
+            raise NotFoundError(said, error.message, *error.hints[:-1], "see 'git baton log --all'") from None
     return checkpoint, baton.resolve(path)
 
 

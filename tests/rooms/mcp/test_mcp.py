@@ -240,6 +240,10 @@ REFUSED: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("diff", {"paths": ["a.txt", "a\0b"]}, "no path can be 'a?b': it holds a NUL"),
     ("diff", {"paths": ["\0"], "checkpoints": ["nowhere"]}, "no path can be '?': it holds a NUL"),
     ("diff", {"paths": [""]}, "a path in 'paths' is empty\nhint: '.' means all"),
+    ("snapshot", {"step": "s", "track": "HEAD"}, "a new track cannot be called 'HEAD': that is read as something else\nhint: "),
+    ("snapshot", {"step": "s", "next_cmd": "a\nb"}, "the next command has a line break: "),
+    ("resume", {"track": "main"}, "there is no track 'main'"),
+    ("show", {"checkpoint": "main"}, "there is no track 'main', only a branch of that name\nhint: "),
     ("diff", {"checkpoints": ["nowhere"]}, "there is no checkpoint 'nowhere'"),
 )
 
