@@ -176,7 +176,7 @@ class _Draft(Draft):
     def _change(self, target: Target, what: str, after: str | None, record: InstallRecord | None = None) -> None:
         """Plan new text for a file, or none; ``record`` is what is remembered of it from then on."""
         check_writable(target.file, gone=after is None)
-        self.changed += [target.file.real] if target.file.data is not None else []
+        self.changed += [target.file.real] if target.file.data is not None and record is not None else []
         data = after.encode("utf-8", target.part.errors) if after is not None else None
         run = partial(_carry_out, target.file, data, record, self.manifests)
         self.step(what, run, partial(check_unchanged, target.file, data))

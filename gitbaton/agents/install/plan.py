@@ -33,7 +33,7 @@ class InstallPlan:
     """Steps in their order. ``notices`` always matter; ``remarks`` are for when something is done.
 
     ``locked`` keeps other installs out meanwhile; ``folders`` go at the end, if they are empty then; ``changed``: the files
-    that were there before.
+    that were there before and get something of ours.
     """
 
     steps: tuple[InstallStep, ...]
