@@ -6,7 +6,6 @@ import os
 import re
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 
@@ -167,14 +166,17 @@ def _elsewhere(store: Store, name: str) -> list[Stored]:
     return [stored for stored in apart(store, chains, ()).items if stored.id.startswith(name)]
 
 
-def _left(store: Store, name: str, broken: Iterable[str]) -> list[Stored]:
-    """The newest that can be read of each broken track, which is shown as its newest, with an id or its beginning."""
-    found = list[Stored]()
-    for track in broken if _PREFIX.match(name) else ():
-        with suppress(RecordError):
-            tip = store.readable(track)
-            found += [tip] if tip is not None and tip.id.startswith(name) else []
-    return found
+def _left(store: Store, name: str, broken: Collection[str]) -> list[Stored]:
+    """Return what can be read of broken tracks and has an id or its beginning: it may be shown where such a track is."""
+    if not broken or not _PREFIX.match(name):
+        return []
+    from gitbaton.checkpoints.store.read import anywhere
+
+    return [
+        store.stored(store.objects.read(found.commit, MAX_COMMIT), found.checkpoint.track, found.commit)
+        for found in anywhere(store, broken)
+        if found.id.startswith(name)
+    ]
 
 
 def _one(name: str, found: list[Stored], short: int) -> Stored:

@@ -565,14 +565,20 @@ def readable_checkpoints(store: Chains, oids: Sequence[Oid]) -> Iterator[Stored]
             yield store.stored(found, None, oid)
 
 
-def newest_anywhere(store: Chains, track: str) -> Stored | None:
-    """Return the newest checkpoint of a track among all commits that lie here, reachable or not, for where its ref is broken; a
-    foreign one where a remote has it. One look at every object. Raises GitError."""
+def anywhere(store: Chains, tracks: Collection[str]) -> Iterator[Stored]:
+    """Yield the checkpoints of tracks among all commits that lie here, reachable or not, for where their refs are broken. One
+    look at every object. Raises GitError."""
     from gitbaton.git.damage import listed
 
     oids = [oid for oid, (kind, size) in listed(store.repo).items() if kind == "commit" and size <= MAX_COMMIT]
-    found = (s for s in readable_checkpoints(store, oids) if s.checkpoint.track == track and s.checkpoint.kind != "safety")
-    last = max(found, key=lambda stored: (stored.checkpoint.created, stored.id), default=None)
+    for found in readable_checkpoints(store, oids):
+        if found.checkpoint.track in tracks and found.checkpoint.kind != "safety":
+            yield found
+
+
+def newest_anywhere(store: Chains, track: str) -> Stored | None:
+    """Return the newest of ``anywhere``; a foreign one where a remote has it. Raises GitError."""
+    last = max(anywhere(store, (track,)), key=lambda stored: (stored.checkpoint.created, stored.id), default=None)
     if last is None:
         return None
     known = store.stored(store.objects.read(last.commit, MAX_COMMIT), track, last.commit)

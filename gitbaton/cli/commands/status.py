@@ -423,7 +423,7 @@ def begin(baton: Baton, look: Look) -> None:
         found = []
     there = [row for row in found if row.state != "not installed"]
     terminal.say(NONE)
-    _suggest(look, [*_fetching(baton), BEGIN, *([] if there else [INSTALL])])
+    _suggest(look, [*_fetching(baton), BEGIN, *([] if there or layout.root is None else [INSTALL])])
     if there:
         acts = baton.repo.boolean("baton.everywhere") or any(row.level == "project" for row in there)
         names = ", ".join(dict.fromkeys(row.client.title for row in there))
