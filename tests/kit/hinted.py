@@ -704,6 +704,7 @@ FOLLOWS = (
     ("inside .git", "git baton run ", "cwd is '.git'"),
     ("read-only", "", "ermission denied"),
     ("", "git baton run ", "nobody knows whether the effect"),
+    ("", "git baton sync", "no remote is configured"),  # it is said of other clones
     ("torn ", "", "as far as the chains can be read"),
     ("torn ", "", "\nhint: git baton doctor --mend\n"),  # this is damaged, too, and that says what helps
     ("torn head", "", "object file"),  # HEAD's commit is the user's, and nobody else has it here
