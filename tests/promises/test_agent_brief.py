@@ -122,7 +122,7 @@ def test_huge_words(repo: Sandbox, what: str) -> None:
     check_survivors(text)
     check_safe(text)
     assert "head-ahead:1" in rows_of(text)["drift"]
-    whole = repo.ok("resume").out
+    whole = repo.ok("resume", "--porcelain").out
     assert len(whole) <= LIMIT or "git baton" in text.split("\n")[-1], "it does not say where the rest is"
     short = Client("gemini", repo.path).fire("prompt", prompt="p")
     assert {"step", "next_cmd"} <= set(rows_of(short)) and "drift: " in short, short

@@ -171,7 +171,7 @@ def test_what_was_committed_since_a_cut_turn_is_drift(talk: Talk) -> None:
     talk.repo.commit("mine", **{"y.py": "two\n"})
     text = talk.fire("start", source="resume")
     assert "cut in the midst of a turn" in text and "drift: head-ahead:1,files-changed:1\n" in text, text
-    assert "Now the tests of it" in text and "head-ahead:1" in talk.repo.ok("resume", "--live").out
+    assert "Now the tests of it" in text and "head-ahead:1" in talk.repo.ok("resume", "--porcelain", "--live").out
 
 
 def test_a_session_that_ended_is_not_told_as_cut(talk: Talk) -> None:

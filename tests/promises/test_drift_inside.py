@@ -36,7 +36,7 @@ def test_a_commit_inside_a_submodule_that_was_dirty_is_drift(work: Sandbox) -> N
     inner(work).git("checkout", "-q", "HEAD~2")
     done = work.baton("verify", "--strict")
     assert (done.code, done.out) == (1, "files-changed:1: 1 path differs from the captured work tree: 'sub'\n")
-    lines = work.ok("resume", "--live").out
+    lines = work.ok("resume", "--porcelain", "--live").out
     assert "\ndrift=files-changed:1\n" in lines and "stale" in lines
 
 

@@ -29,7 +29,7 @@ def test_its_files_are_taken_in_and_come_back(box: Sandbox) -> None:
     before = state_of(box)
     snap(box)
     assert "sub/deep/er" in box.git("ls-tree", "-r", "--name-only", "refs/baton/tracks/t")
-    assert "skipped" not in box.ok("show", "@").out and box.baton("verify", "--strict").code == 0
+    assert "skipped" not in box.ok("show", "--porcelain", "@").out and box.baton("verify", "--strict").code == 0
     box.write("sub/mine", "edited\n")
     assert box.ok("resume", "--porcelain", "--live").out.count("drift=files-changed:1") == 1
     box.ok("restore", "@")
