@@ -409,6 +409,12 @@ def quote(rows: Iterable[str], stored: Stored) -> list[str]:
     return [text if text.startswith(mark) else mark + text for row in rows for text in row.split("\n")] if mark else list(rows)
 
 
+def decision_texts(stored: Stored) -> list[str]:
+    """Return the decisions of a checkpoint, those of others quoted where the checkpoint as a whole is not."""
+    known = ((one.text, one.foreign and not stored.foreign_words) for one in stored.checkpoint.decided)
+    return ["> " + text.replace("\n", "\n> ") if quoted else text for text, quoted in known]
+
+
 def redacted_document(items: Iterable[Redacted]) -> list[Json]:
     """Return the fields that held a secret, and its kind, as JSON."""
     return [{"field": item.field, "kind": item.kind} for item in items]

@@ -15,11 +15,15 @@ from gitbaton import Baton
 from gitbaton.agents.hooks.auto import carry
 from gitbaton.base.model import Stored
 from gitbaton.base.values import replace
+from gitbaton.care.tools.rewinding import RewindRow
 from gitbaton.checkpoints.baton import Request
 from gitbaton.checkpoints.store import meta
 from gitbaton.checkpoints.store.provenance import of_track
 from gitbaton.checkpoints.store.read import strays
 from gitbaton.checkpoints.store.refs import META, fetched_ref, remote_ref
+from gitbaton.cli.commands.mcptools import TOOLS, ToolCall
+from gitbaton.cli.commands.pickerviews import Views
+from gitbaton.cli.look import Look
 from gitbaton.cli.main import call
 from tests.kit import Outcome, Sandbox, integer_clock
 from tests.kit.killkit import DRIVER, age_locks, killed
@@ -342,3 +346,29 @@ def test_a_track_that_a_sync_brought_says_where_from_until_something_follows(rep
     repo.ok("snapshot", "--track", "work", "mine")
     (row,) = repo.ok("status").out.splitlines()[1:-1]
     assert row.split()[:3] == ["*", "work", "."]
+
+
+@pytest.mark.deep
+def test_a_fetched_decision_is_quoted_once_on_every_face(repo: Sandbox, theirs: Sandbox) -> None:
+    theirs.ok("snapshot", "their words", "--track", "work", "--decision", "their decision")
+    repo.git("fetch", "-q", str(theirs.path), "refs/baton/tracks/work:refs/baton/tracks/work")
+
+    def faces() -> dict[str, str]:
+        with Baton(repo.path, door="binary") as baton:
+            tool = next(each for each in TOOLS if each.name == "resume")
+            told = tool.run(baton, ToolCall(given=tool.check({"track": "work"}), place=str(repo.path))).text
+            views = Views(baton, Look(baton, {}))
+            row = RewindRow(number=1, stored=baton.tip("work"), changes=None, agent=None)
+            picker = "\n".join(part.label + part.text for part in views.words(row).lines)
+        repo.ok("page")
+        page = (repo.path / ".git/baton/page.html").read_text()
+        return {"mcp": told, "resume": repo.ok("resume", "--track", "work").out, "picker": picker, "page": page}
+
+    found = faces()
+    repo.ok("snapshot", "our words", "--track", "work")
+    found |= {f"{name}, below words of ours": text for name, text in faces().items()}
+    for name, text in found.items():
+        rows = [row for row in text.replace("<d", "\n<d").replace("&gt;", ">").splitlines() if "their decision" in row]
+        quoted = [row.count("> ") for row in rows if not row.startswith("<dd>their")]
+        assert rows and set(quoted) <= {1}, (name, rows)
+        assert name != "page, below words of ours" or "<dd>> their decision" in rows, rows

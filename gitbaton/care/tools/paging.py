@@ -17,7 +17,7 @@ from gitbaton.base.values import replace, value
 from gitbaton.care.scanning.objects import scanner
 from gitbaton.care.tools.blaming import placed, safety_chains
 from gitbaton.checkpoints.baton import Baton
-from gitbaton.checkpoints.render import age, current_plans, done, plan_items, quoted, test_line, title, verdict
+from gitbaton.checkpoints.render import age, current_plans, decision_texts, done, plan_items, quoted, test_line, title, verdict
 from gitbaton.checkpoints.store.chain import replay
 from gitbaton.git.treediff import differences
 
@@ -130,7 +130,7 @@ def _checkpoint(stored: Stored, lanes: Mapping[str, int], changes: _PageChanges)
     seen = c.observed or Observed()
     pairs = [
         *(("step", c.step), ("note", c.note), ("next", c.next_cmd), ("label", c.label or "")),
-        *(("decision", text) for text in c.decisions),
+        *(("decision", text) for text in decision_texts(stored)),
         *(("prompt", one.text) for one in seen.asked),
         *(("tests", test_line(run, age(run.ended, c.created), run.edited)) for run in seen.tests),
         *(("plan", "\n".join(plan_items(plan))) for plan in current_plans(seen)),

@@ -24,6 +24,7 @@ from gitbaton.checkpoints.render import (
     line,
     live_document,
     observed_pairs,
+    quote,
     redacted_document,
     resume_lines,
     skipped_lines,
@@ -256,7 +257,7 @@ def _words(baton: Baton, stored: Stored, live: Live | None = None, since: Since 
     changes, head = baton.decision_changes(stored), baton.abbreviate(stored.checkpoint.head)
     rows = resume_lines(stored.checkpoint, head, live, here, since, seen, changes, stored.restored)
     cut = [row if len(row) <= MAX_LINE else f"{row[:MAX_LINE]}... ({len(row) - MAX_LINE} more characters)" for row in rows]
-    return _quoted(cut, stored)
+    return quote(cut, stored)
 
 
 def _quoted(rows: list[str], *origin: Stored) -> list[str]:

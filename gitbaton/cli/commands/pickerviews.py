@@ -19,7 +19,7 @@ from gitbaton.care.retention.rules import set_pin
 from gitbaton.care.tools import branching, conversations, rewinding
 from gitbaton.care.tools.rewinding import RewindRow
 from gitbaton.checkpoints.baton import Baton
-from gitbaton.checkpoints.render import age, line, observed_pairs, quoted, quoting, title, verdict
+from gitbaton.checkpoints.render import age, decision_texts, line, observed_pairs, quoted, quoting, title, verdict
 from gitbaton.checkpoints.restore.values import Order, Restored, RestorePlan
 from gitbaton.checkpoints.store.meta import Meta, read
 from gitbaton.checkpoints.store.turns import UnderWay
@@ -151,7 +151,7 @@ class Views:
         ]
         given = [("after", c.headline if c.carried and c.headline != step else ""), ("note", c.note), ("next", c.next_cmd)]
         seen = observed_pairs(c.observed, tests_then(baton.store, stored), baton.told(stored), self.look.age)
-        pairs = (*given, *(("decision", text) for text in c.decisions), *c.extra, *seen)
+        pairs = (*given, *(("decision", text) for text in decision_texts(stored)), *c.extra, *seen)
         told = [part for key, text in pairs if text for part in self._pair(key, text, row)]
         newer, changes = rewinding.newer(baton, stored), row.changes
         facts = [
