@@ -46,7 +46,7 @@ from gitbaton.base.model import (
 )
 from gitbaton.base.values import TYPE_CHECKING, replace, value
 from gitbaton.checkpoints import config, mirror
-from gitbaton.checkpoints.render import NO_CHANGES, left_out, path_in_quotes, restored, uncompared
+from gitbaton.checkpoints.render import NO_CHANGES, in_shell, left_out, path_in_quotes, restored, uncompared
 from gitbaton.checkpoints.store import (
     CURRENT,
     NOTES,
@@ -815,14 +815,14 @@ class Baton:
         if track is not None:
             stored = self.store.readable(check_track(track))
             if stored is None:
-                raise NotFoundError(f"there is no track {in_quotes(track)}", *self._others())
+                raise NotFoundError(f"there is no track {in_quotes(track)}", *self._instead(track))
             return stored
         current = self.store.current()
         stored = self.store.readable(current) if current else None
         if stored is not None:
             return stored
         if current:
-            raise NotFoundError(f"the current track {in_quotes(current)} has no checkpoint any more", *self._others())
+            raise NotFoundError(f"the current track {in_quotes(current)} has no checkpoint any more", *self._instead(current))
         chains = self.store.meant()
         if not chains:
             raise NoCheckpointError
@@ -855,8 +855,18 @@ class Baton:
         except UsageError:  # no track can be called so
             return False
 
+    def _instead(self, track: str) -> list[str]:
+        """Return hints for a track that is not here: how it comes back where it was deleted, or which there are."""
+        from gitbaton.checkpoints.store.revision import find_deleted
+
+        with suppress(RecordError):
+            if find_deleted(self.repo, check_track(track)):
+                return [f"'git baton tracks restore {in_shell(track)}' brings back the one that was deleted"]
+        return self._others()
+
     def _others(self) -> list[str]:
-        tracks = [in_quotes(track) for track in sorted([*self.store.chains()[0], *self.store.strange()])]
+        listed = {*self.store.chains()[0], *(s.checkpoint.track for s in self.readable_tips().items)}
+        tracks = [in_quotes(track) for track in sorted(listed)]
         more = f" and {len(tracks) - 20} more: git baton tracks" if len(tracks) > 20 else ""
         said = f"{'the track is' if len(tracks) == 1 else 'the tracks are'} {', '.join(tracks[:20])}{more}"
         return [said if tracks else TAKE_ONE]
@@ -1088,6 +1098,8 @@ class Baton:
         """A track as ``store`` sees it, from the newest checkpoint on that can be read."""
         try:
             return store.history(track, limit)
+        except NotFoundError as error:
+            raise NotFoundError(error.message, *self._instead(track)) from None
         except RecordError:
             stored = self.store.readable(track)
             if stored is None:

@@ -175,6 +175,52 @@ def test_a_deleted_track_comes_back(three: Sandbox) -> None:
 
 
 @pytest.mark.deep
+def test_a_pushed_track_comes_back_by_the_hints_before_and_after_a_sync(far: Far) -> None:
+    a, b = far.first, far.clone("b")
+    snap(a, "words", "old")
+    snap(a, "mine", "kept")
+    sync(a, b)
+    ok(b, "tracks", "use", "old")
+    back = "'git baton tracks restore old' brings"
+    assert f"hint: {back} it back" in ok(a, "tracks", "delete", "old", "--yes").err
+    for words in (("log", "--track", "old"), ("log", "old"), ("tracks", "use", "old"), ("resume", "--track", "old")):
+        done = a.baton(*words)  # what is fetched of it is no track any more
+        assert done.code == 2 and back in done.err and not done.out, (words, done.err)
+    ok(a, "push", "--yes")
+    done = ok(b, "sync", "--yes")
+    assert f"hint: {back} back what was deleted elsewhere" in done.err and tracks(b) == ["kept"]
+    assert back in b.baton("log", "--track", "old").err
+    assert "is back with 1 checkpoint" in ok(b, "tracks", "restore", "old").out
+    ok(a, "tracks", "restore", "old")
+    sync(a, b, a)
+    for clone in (a, b):
+        assert tracks(clone) == ["kept", "old"] and "words" in steps(clone.state(), "old")
+
+
+@pytest.mark.deep
+def test_deleted_tracks_of_one_name_all_come_back(three: Sandbox) -> None:
+    three.ok("tracks", "delete", "old", "--yes", "--force")
+    three.ok("snapshot", "--track", "old", "another")
+    done = three.baton("tracks", "restore", "old")
+    room = "hint: 'git baton tracks rename old old-2' makes room for another of that name that was deleted\n"
+    assert (done.code, done.err) == (1, f"fatal: there is a track 'old'\n{room}")
+    three.ok("tracks", "rename", "old", "old-2")
+    assert "3 checkpoints" in three.ok("tracks", "restore", "old").out
+    for name in ("old", "old-2"):
+        three.ok("tracks", "delete", name, "--yes")
+    three.ok("snapshot", "--track", "old", "a third")
+    three.ok("tracks", "delete", "old", "--yes")
+    assert three.ok("tracks", "restore", "old").err.endswith(room)
+    assert said(three, "old") == ["a third"]
+    three.ok("tracks", "rename", "old", "free")
+    assert three.ok("tracks", "restore", "old").err == "hint: 'git baton tracks use old' makes it current\n"
+    assert said(three, "old") == ["step 3", "step 2", "step 1"]
+    assert three.baton("tracks", "restore", "old").err.endswith("hint: to look: git baton log --track old\n")
+    three.ok("tracks", "restore", "old-2")
+    assert said(three, "old-2") == ["another"] and healthy(three)
+
+
+@pytest.mark.deep
 def test_it_stays_back_when_clones_sync(far: Far) -> None:
     a, b = far.first, far.clone("b")
     snap(a, "words", "old")

@@ -7,6 +7,7 @@ checkpoints are written anew: what they say, and which files they hold, stays; e
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import count
 
 from gitbaton.base.codec import Json, canonical, check_track, decode, in_quotes, message, parse, payload
 from gitbaton.base.errors import MENDS, BatonError, GitError, NoAnswerError, NotFoundError, RecordError, RefConflictError
@@ -96,18 +97,21 @@ def _renamed(baton: Baton, made: Renaming, *, held: bool) -> list[str]:
         if moved(baton, made.seen, lambda ref: ref in (*refs, META)):
             raise RefConflictError(f"track {in_quotes(made.old)} is not renamed: it moved meanwhile", "try again")
         revision.apply()
-        drop_deleted(baton.repo, made.old)  # it did not go
+        drop_deleted(baton.repo, made.old, made.seen.get(chain_ref(made.old)))  # it did not go
     return revision.warnings
 
 
 @value
 class Return:
-    """A deleted track that comes back: its checkpoints, oldest first, those made here, and how many of it are forgotten."""
+    """A deleted track that comes back: its newest commit, its checkpoints, oldest first, those made here, how many of it are
+    forgotten, and how many others of its name were deleted before."""
 
     track: str
+    tip: Oid
     links: tuple[Link, ...]
     ours: frozenset[Oid]
     forgotten: int = 0
+    others: int = 0
 
 
 def returning(baton: Baton, name: str) -> Return:
@@ -117,14 +121,15 @@ def returning(baton: Baton, name: str) -> Return:
     is one of its name.
     """
     track, store = check_track(name), baton.store
-    meta = survey(baton, held=False).meta
-    _free(store, track)
-    gone = find_deleted(baton.repo, track)
-    if gone is None:
+    meta, gone = survey(baton, held=False).meta, find_deleted(baton.repo, track)
+    if track in store.chains()[0]:
+        raise NoAnswerError(f"there is a track {in_quotes(track)}", room(store, track) if gone else look_at(track))
+    refuse_name(store, track)
+    if not gone:
         raise NotFoundError(
             f"no deleted track {in_quotes(track)} is known here", "'git baton tracks' lists those that are here"
         )
-    tip, ours = gone
+    tip, ours = gone[0]
     try:
         chain = links(store, track, tip)
         objectlists.reached(baton.repo, [tip], [])
@@ -133,7 +138,20 @@ def returning(baton: Baton, name: str) -> Return:
     stay = [link for link in chain if meta.forgotten.isdisjoint((link.id, link.carries, *link.earlier))]
     if not stay:
         raise NotFoundError(f"every checkpoint of track {in_quotes(track)} is forgotten")
-    return Return(track=track, links=tuple(stay), ours=ours, forgotten=len(chain) - len(stay))
+    forgotten, others = len(chain) - len(stay), len(gone) - 1
+    return Return(track=track, tip=tip, links=tuple(stay), ours=ours, forgotten=forgotten, others=others)
+
+
+def room(store: Store, track: str) -> str:
+    """Return the hint that makes room for a deleted track of the name of one that is here."""
+    other = next(name for name in (f"{track}-{n}" for n in count(2)) if not store.has(name))
+    words = f"git baton tracks rename {in_shell(track)} {in_shell(other)}"
+    return f"'{words}' makes room for another of that name that was deleted"
+
+
+def look_at(track: str) -> str:
+    """Return the hint that shows what is on a track."""
+    return f"to look: git baton log --track {in_shell(track)}"
 
 
 def bring_back(baton: Baton, made: Return) -> list[str]:
@@ -146,7 +164,7 @@ def bring_back(baton: Baton, made: Return) -> list[str]:
         if baton.store.objects.info(refs[0]) is not None:
             raise RefConflictError(f"track {in_quotes(made.track)} was made meanwhile", "try again")
         revision.apply()
-        drop_deleted(baton.repo, made.track)
+        drop_deleted(baton.repo, made.track, made.tip)
     return [*revision.warnings, *baton.refresh()]
 
 
@@ -181,7 +199,7 @@ def _join(revision: Revision, track: str, chain: Iterable[Link], ours: set[Oid])
 
 def _free(store: Store, name: str) -> None:
     if name in store.chains()[0] or name in store.strange():
-        raise NoAnswerError(f"there is a track {in_quotes(name)}", f"to look: git baton log --track {in_shell(name)}")
+        raise NoAnswerError(f"there is a track {in_quotes(name)}", look_at(name))
     refuse_name(store, name)
 
 

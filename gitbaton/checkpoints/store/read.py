@@ -134,7 +134,10 @@ class Store(Chains):
         except NotFoundError:
             if track not in self.fetched():
                 raise
-        return self._fetched_history(track, limit)
+        found = self._fetched_history(track, limit)
+        if not (found.items or found.problems) and self.tip(track) is None:  # all of it was removed here
+            raise NotFoundError(f"there is no track {in_quotes(track)}")
+        return found
 
     def _fetched_history(self, track: str, limit: int | None) -> History:
         """Return the checkpoints of a track that exists only as fetched, newest first, from all its remotes; all of them are

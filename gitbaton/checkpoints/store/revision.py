@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from functools import partial
 
 from gitbaton.base.codec import (
+    Json,
     Note,
     alike,
     canonical,
@@ -304,34 +306,47 @@ def adopt(store: Store, track: str, now: datetime) -> list[str]:
 
 _MOST_BYTES = 64 << 20
 _FORMAT = 1
+_MOST_DELETED = 20  # tracks of one name
 
 
 def note_deleted(repo: Repo, track: str, tip: Oid, ours: Collection[Oid]) -> None:
-    """Note the newest commit of a track, before it goes, and those of its checkpoints that were made here; of several of one
-    name the newest counts. Raises OSError."""
-    put(repo, _deleted_path(repo, track), canonical({"v": _FORMAT, "tip": tip, "ours": [*sorted(ours)]}), sync=True)
+    """Note the newest commit of a track, before it goes, and those of its checkpoints that were made here; what was deleted
+    before under that name stays noted. Raises OSError."""
+    known: list[tuple[Oid, frozenset[Oid]]] = []
+    with suppress(RecordError):
+        known = find_deleted(repo, track)
+    _put_deleted(repo, track, [(tip, frozenset(ours)), *(one for one in known if one[0] != tip)][:_MOST_DELETED])
 
 
-def find_deleted(repo: Repo, track: str) -> tuple[Oid, frozenset[Oid]] | None:
-    """Return what ``note_deleted`` noted of the track of that name that was deleted last; None where none is known. Raises
-    RecordError."""
+def find_deleted(repo: Repo, track: str) -> list[tuple[Oid, frozenset[Oid]]]:
+    """Return what ``note_deleted`` noted of the tracks of that name, the last one first. Raises RecordError."""
     path = _deleted_path(repo, track)
     try:
-        found = parse(read_regular(path, _MOST_BYTES))
+        said = parse(read_regular(path, _MOST_BYTES))
     except FileNotFoundError:
-        return None
+        return []
     except OSError as error:
         raise RecordError(f"{in_quotes(path)} cannot be read: {error.strerror}") from None
-    known = found if isinstance(found, dict) and found.get("v") == _FORMAT else {}
-    tip, ours = known.get("tip"), known.get("ours")
-    if not (isinstance(tip, str) and OID.match(tip) and isinstance(ours, list)):
-        raise RecordError(f"{in_quotes(path)} is not what gitbaton writes")
-    return tip, frozenset(oid for oid in ours if isinstance(oid, str))
+    known = said if isinstance(said, dict) and said.get("v") == _FORMAT else {}
+    older, found = known.get("older", []), list[tuple[Oid, frozenset[Oid]]]()
+    for one in (known, *(older if isinstance(older, list) else [None])):
+        tip, ours = (one.get("tip"), one.get("ours")) if isinstance(one, dict) else (None, None)
+        if not (isinstance(tip, str) and OID.match(tip) and isinstance(ours, list)):
+            raise RecordError(f"{in_quotes(path)} is not what gitbaton writes")
+        found.append((tip, frozenset(oid for oid in ours if isinstance(oid, str))))
+    return found
 
 
-def drop_deleted(repo: Repo, track: str) -> None:
-    """Take a note back: the track is there again. Raises OSError."""
-    remove(_deleted_path(repo, track))
+def drop_deleted(repo: Repo, track: str, tip: Oid | None) -> None:
+    """Take the note of a track with this newest commit back: it is there again. Raises OSError, RecordError."""
+    _put_deleted(repo, track, [one for one in find_deleted(repo, track) if one[0] != tip])
+
+
+def _put_deleted(repo: Repo, track: str, found: Sequence[tuple[Oid, frozenset[Oid]]]) -> None:
+    path, rows = _deleted_path(repo, track), [dict[str, Json](tip=tip, ours=[*sorted(ours)]) for tip, ours in found]
+    if not rows:
+        return remove(path)
+    return put(repo, path, canonical({"v": _FORMAT, **rows[0], **({"older": [*rows[1:]]} if rows[1:] else {})}), sync=True)
 
 
 def _deleted_path(repo: Repo, track: str) -> str:

@@ -213,6 +213,11 @@ def say_joining(look: Look, baton: Baton, found: Joining, *, verbose: bool, dry_
         _say_late(row)
         if row.added and row.item[0] == "track" and not dry_run:
             _say_parallel(baton, row.item[1])
+        if row.removed and row.item[0] == "track" and not dry_run and not baton.store.has(row.item[1]):
+            back = (
+                f"'git baton tracks restore {in_shell(row.item[1])}' brings back what was deleted elsewhere, while git has it"
+            )
+            terminal.tell(f"hint: {back}")
     warn_all(found.warnings)
 
 

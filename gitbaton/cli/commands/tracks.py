@@ -137,6 +137,8 @@ def _bring_back(baton: Baton, name: str, *, json: bool) -> int:
         left = f"; {counted(made.forgotten, 'checkpoint')} of it stay forgotten" if made.forgotten else ""
         terminal.say(f"track {in_quotes(made.track)} is back with {many}{left}")
         terminal.tell(f"hint: 'git baton tracks use {in_shell(made.track)}' makes it current")
+        if made.others:
+            terminal.tell(f"hint: {renaming.room(baton.store, made.track)}")
     warn_all(warnings)
     return 0
 
