@@ -3,6 +3,7 @@
 BatonError                128  fatal, in one line
 |- UsageError             129  the command line or a value given to the API is wrong
 |- NotFoundError            2  no such checkpoint, track, run or step
+|  `- NoCheckpointError      2  this repository has no checkpoint yet
 |- NoAnswerError            1  the answer is no
 |  |- UnchangedError        1  nothing is new since the newest checkpoint
 |  `- RemoteError           1  a remote cannot be reached, refuses, or does not answer in its time

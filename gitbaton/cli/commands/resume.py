@@ -96,6 +96,10 @@ def command(
                 with paged(ctx, baton) as look:
                     rows = [*view.words(baton, look, found.stored, facts), *view.observed(look, found.stored, facts)]
                     rows.append(view.amount(look, found.stored))
+                    if not live:
+                        rows.append(
+                            view.ViewRow(name="now", text="not looked at: --live compares HEAD and the files", ours=True)
+                        )
                     going_on = (((f"run {one.run}", "; ".join(one.why)), ("  goes on", one.going_on)) for one in runs)
                     rows += [view.ViewRow(name=plain(name), text=text, ours=True) for pairs in going_on for name, text in pairs]
                     terminal.say_lines(view.lines(look, found.stored, rows))

@@ -323,10 +323,10 @@ def test_a_missing_head_says_nothing_of_commits(scene: Scene, gone: str) -> None
 
 
 def test_hostile_names(scene: Scene) -> None:
-    then = scene.snap("-t *")
+    then = scene.snap("t -t *")
     for name in HOSTILE:
         scene.repo.write(name, f"{name!r}\n")
-    held = scene.snap("--all :x/ü")
+    held = scene.snap(":x/ü --all")
     assert scene.others(then, *HOSTILE) == {k: v for name in HOSTILE for k, v in theirs(name, held).items()}
     for name in HOSTILE:
         (scene.repo.path / name).unlink()

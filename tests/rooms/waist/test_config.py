@@ -130,7 +130,14 @@ def test_exit_codes_of_the_errors() -> None:
     }
     others = {name: code for name, code in found.items() if code != 128}
     no = {"NoAnswerError": 1, "UnchangedError": 1, "RemoteError": 1}
-    assert others == {"UsageError": 129, "NotFoundError": 2, "StoppedError": 130, "UnreadableRunError": 76, **no}
+    assert others == {
+        "UsageError": 129,
+        "NotFoundError": 2,
+        "NoCheckpointError": 2,
+        "StoppedError": 130,
+        "UnreadableRunError": 76,
+        **no,
+    }
     for name, code in found.items():
         assert f"{name} " in (errors.__doc__ or "") and str(code) in (errors.__doc__ or "")
     error = UsageError("message", "one", "two")

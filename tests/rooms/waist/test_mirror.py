@@ -13,7 +13,9 @@ import pytest
 
 from gitbaton import Baton
 from gitbaton.base.errors import UsageError
+from gitbaton.base.values import replace
 from gitbaton.checkpoints import mirror
+from gitbaton.checkpoints.baton import Request
 from tests.kit import Sandbox, integer_clock
 from tests.kit.tiers import some
 
@@ -64,7 +66,9 @@ def test_content_of_both_files(repo: Sandbox, baton: Baton) -> None:
 
 def test_stored_text_forges_no_heading_and_drives_no_terminal(repo: Sandbox, baton: Baton) -> None:
     evil = "x\n## main\n\n# forged\r## more\n```\n<!--\n\x1b[2J\u2028## y"
-    baton.snapshot(evil, track="# t", note=evil, next_cmd=evil, decisions=[evil], extra={"k": evil}, label=evil)
+    plan = baton.plan(Request(track="# t", step=evil, note=evil, decisions=(evil,), extra=(("k", evil),), label=evil))
+    stored = replace(plan.draft.checkpoint, next_cmd=evil)  # as one from elsewhere has it
+    baton.apply(replace(plan, draft=replace(plan.draft, checkpoint=stored)))
     raw = (repo.path / FOLDER / "LATEST.md").read_text()
     assert [line for line in raw.split("\n") if line and not line.startswith("    ")][1:] == ["## CURRENT", "## # t"]
     assert all(c.isprintable() or c == "\n" for c in raw)
