@@ -314,7 +314,8 @@ def test_what_a_remote_has_is_named_with_the_remote(repo: Sandbox, theirs: Sandb
     """Also where both sides have a track of that name, and git a branch of that name."""
     repo.ok("snapshot", "--track", "work", "mine")
     theirs.git("push", "-q", str(repo.path), "HEAD:refs/remotes/origin/work")
-    assert repo.ok("log", "origin/work", "--json").json["checkpoints"][0]["step"] == "mine", "a branch, and its note"
+    assert repo.baton("log", "origin/work").code == 2, "a branch's name is no track's"
+    assert repo.ok("log", "refs/remotes/origin/work", "--json").json["checkpoints"][0]["step"] == "mine", "a commit, and its note"
     repo.git("remote", "add", "origin", str(theirs.path))
     repo.ok("fetch", "origin")
     listed = repo.ok("log", "origin/work", "--json").json["checkpoints"]
