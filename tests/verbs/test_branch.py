@@ -44,7 +44,8 @@ def edited(repo: Sandbox) -> Sandbox:
 def test_the_branch_is_the_head_and_one_commit_of_the_files(edited: Sandbox) -> None:
     head = edited.head()
     done = edited.ok("branch", "rescue", "t")
-    assert done.out == f"rescue {edited.git('rev-parse', '--short=10', 'rescue')} lexer done\n" and done.err == ""
+    short = edited.git("rev-parse", "--short=10", "rescue")
+    assert (done.out, done.err) == (f"made branch 'rescue' at {short} lexer done\n", "")
     assert edited.git("rev-list", "rescue").split() == [edited.git("rev-parse", "rescue"), head]
     assert edited.git("rev-parse", "rescue^{tree}") == edited.git("rev-parse", "refs/baton/tracks/t^{tree}")
     assert edited.git("show", "rescue:dir/new.txt") == "new"

@@ -12,6 +12,7 @@ from gitbaton.base.errors import GitError
 from gitbaton.care.tools import branching
 from tests.kit import Sandbox
 from tests.kit.threads import unprivileged
+from tests.kit.tiers import some
 
 
 def seen(place: Path) -> dict[str, bytes]:
@@ -40,6 +41,14 @@ def busy(repo: Sandbox) -> Sandbox:
     repo.git("update-index", "--assume-unchanged", "kept.txt")
     repo.ok("snapshot", "--track", "t", "--step", "busy")
     return repo
+
+
+@some("word", ["list", "remove", "prune"], 1)
+def test_a_verb_of_git_worktree_is_no_directory(repo: Sandbox, word: str) -> None:
+    repo.ok("snapshot", "--track", "t", "begun")
+    done = repo.baton("worktree", word)
+    assert done.code == 129 and f"hint: 'git worktree {word}" in done.err and not (repo.path / word).exists()
+    assert "checked out in './list'" in repo.ok("worktree", "./list").out
 
 
 def test_the_state_beside_is_the_state_at_the_checkpoint(busy: Sandbox, tmp_path: Path) -> None:

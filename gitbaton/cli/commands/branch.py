@@ -3,7 +3,7 @@
 from typing import Annotated
 
 from gitbaton.base import terminal
-from gitbaton.base.codec import Json, in_quotes, path_document, plain
+from gitbaton.base.codec import Json, in_quotes, path_document
 from gitbaton.care.tools import branching
 from gitbaton.checkpoints.render import quoting
 from gitbaton.cli.columns import brief, fitted
@@ -45,7 +45,7 @@ def command(
             if at:
                 text = brief(plan.checkpoint.checkpoint.step) if plan.commit else ""
                 mark = quoting(plan.checkpoint) if text else ""
-                said = f"{plain(plan.name)} {baton.abbreviate(at)} {mark}{text}".rstrip()
+                said = f"made branch {in_quotes(plan.name)} at {baton.abbreviate(at)} {mark}{text}".rstrip()
                 said = fitted(said) if text else said
             elif plan.commit:
                 said = f"would make branch {in_quotes(plan.name)}: a commit of the files on {parent or 'no parent'}"

@@ -12,6 +12,8 @@ from gitbaton.checkpoints.render import in_shell, stored_document
 from gitbaton.cli.common import AsJson, Newest, Track, looking, one_meant, opened, print_json, warn_all
 from gitbaton.cli.options import Argument, Invocation, Option
 
+_OF_GIT = {"list": "", "prune": ""} | dict.fromkeys(("add", "lock", "move", "remove", "repair", "unlock"), " PATH")
+
 
 def command(
     ctx: Invocation,
@@ -54,6 +56,9 @@ def command(
 def _meant(baton: Baton, path: str, checkpoint: Optional[str], track: Optional[str]) -> tuple[str, Stored]:
     """The directory and the checkpoint, in whichever order. Raises NotFoundError, AmbiguousNameError, UsageError."""
     one_meant(checkpoint, track)
+    if path in _OF_GIT:
+        hint = f"'git worktree {path}{_OF_GIT[path]}' does that; './{path}' is a directory"
+        raise UsageError(f"{in_quotes(path)} is a verb of git worktree, and no directory", hint)
     if checkpoint is None:
         if track is None and _named(baton, path):
             hint = f"name the directory first: git baton worktree PATH {in_shell(path)}"
