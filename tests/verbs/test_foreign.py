@@ -315,7 +315,9 @@ def test_what_a_remote_has_is_named_with_the_remote(repo: Sandbox, theirs: Sandb
     repo.ok("snapshot", "--track", "work", "mine")
     theirs.git("push", "-q", str(repo.path), "HEAD:refs/remotes/origin/work")
     assert repo.baton("log", "origin/work").code == 2, "a branch's name is no track's"
-    assert repo.ok("log", "refs/remotes/origin/work", "--json").json["checkpoints"][0]["step"] == "mine", "a commit, and its note"
+    assert repo.ok("log", "refs/remotes/origin/work", "--json").json["checkpoints"][0]["step"] == "mine", (
+        "a commit, and its note"
+    )
     repo.git("remote", "add", "origin", str(theirs.path))
     repo.ok("fetch", "origin")
     listed = repo.ok("log", "origin/work", "--json").json["checkpoints"]
