@@ -40,8 +40,14 @@ ELSEWHERE = {
     "--quiet": "--silent",
     "restore --index": "--staged --cached",
     "revert --merge": "-3 --3way",
+    "--repo-root": "-C --git-dir --work-tree --directory --cwd",
     "--": "--path --paths --file --files",
     "": "--oneline --cached --staged --stat --once --abort --amend --date --merges --patch --watch",
+}
+# Verbs that take no word, and the line that is meant by one.
+BESIDE = {
+    "undo": "to take back a turn, and not a restore: git baton revert TURN",
+    "pause": "for a while: git baton pause --for 1h",
 }
 CONTEXT = {"help_option_names": ["-h"], "max_content_width": 100}
 
@@ -96,7 +102,9 @@ MEANT: tuple[tuple[str, ...], ...] = (
         'to begin: snapshot "what is done"',
         "to see which agents it can join on: agent list",
     ),
-    ("back rollback roll-back reset takeback take-back goback go-back rewind-turn", "revert {}", "restore {CHECKPOINT}"),
+    ("reset", "restore {CHECKPOINT}"),
+    ("back rollback roll-back reset takeback take-back goback go-back rewind-turn", "revert {}"),
+    ("back rollback roll-back takeback take-back goback go-back rewind-turn", "restore {CHECKPOINT}"),
     ("revert-turn undo-turn uncommit abandon", "revert {}"),
     ("checkout co load apply pop recover retrieve recall goto jump edit", "restore {CHECKPOINT}"),
     ("checkout switch use select set-track", "tracks use {NAME}"),
@@ -118,6 +126,8 @@ MEANT: tuple[tuple[str, ...], ...] = (
     ("track", "tracks"),
     ("rename mv move", "to rename a track: tracks rename {OLD NEW}"),
     ("delete del rm remove drop delete-track remove-track", "to delete a track, after asking: tracks delete NAME"),
+    ("rm delete del remove drop erase", "to see what goes where one checkpoint is: forget CHECKPOINT --dry-run"),
+    ("merge rebase cherry-pick", "to make a branch that git merges: branch NAME CHECKPOINT"),
     ("undelete", "to bring a deleted track back: tracks restore NAME"),
     ("unrestore", "undo"),
     ("clean risk at-risk", "to see what 'git clean' would take: status --at-risk"),
@@ -138,7 +148,7 @@ MEANT: tuple[tuple[str, ...], ...] = (
     ("report changelog pr", "summary {}"),
     ("web html", "page"),
     ("tui gui ui picker re-wind", "rewind"),
-    ("archive bundle", "to write every checkpoint as files: export --history"),
+    ("archive bundle tar zip", "to write every checkpoint as files: export --history"),
     ("secrets leaks audit", "scan"),
     ("jobs runs", "run list"),
     ("exec", "to run a command as a step: run --step NAME -- CMD..."),
@@ -155,7 +165,10 @@ MEANT: tuple[tuple[str, ...], ...] = (
 
 def _lines(word: str, typed: list[str]) -> list[str]:
     """Return a hint for each line that a word stands for in ``MEANT``, with the words typed after it where they fit."""
-    return [_line(line, typed) for words, *lines in MEANT if word in words.split() for line in lines]
+    from gitbaton.base.codec import means_else
+
+    found = [line for words, *lines in MEANT if word in words.split() for line in lines]
+    return [_line(line, typed) for line in found if not (line.startswith("tracks use") and means_else("".join(typed[:1])))]
 
 
 def _line(line: str, typed: list[str]) -> str:
@@ -167,6 +180,8 @@ def _line(line: str, typed: list[str]) -> str:
     verb, fixed = find(start.split())
     if brace and typed and all(word.isprintable() for word in typed):
         parameters = declared(verb_function(verb))
+        if any(word.startswith("-") for word in typed) and "CHECKPOINT" in instead:
+            typed = [word for word in typed if re.search(r"[@~]", word)] or typed  # 'reset --hard @~1'
         plain = not any(word.startswith("-") for word in typed)
         words = [" ".join(typed)] if plain and instead in ('"what is done"', "WORDS") else typed
         with suppress(ValueError, UsageError):
@@ -262,8 +277,8 @@ def _misused(error: Any, words: list[str]) -> UsageError:
     text = error.format_message().split("\n")[0].rstrip(".").replace("valid int range", "number")
     text = re.sub(r"^Got unexpected extra arguments?(?:\(s\))? \((.*)\)$", r"unexpected argument '\1'", text)
     hints = []
-    if text.startswith("unexpected argument") and words[:1] == ["undo"]:
-        hints = ["to take back a turn, and not a restore: git baton revert TURN"]
+    if text.startswith("unexpected argument"):
+        hints = [BESIDE[word] for word in words[:1] if word in BESIDE]
     verb = next((f" {word}" for word in words if word in VERBS), "")
     command = error.ctx.command_path if getattr(error, "ctx", None) else f"git baton{verb}"
     if type(error).__name__ == "NoSuchOption":

@@ -33,8 +33,8 @@ grep -rn x | log --all --grep WORDS | log --all -S WORDS
 gc | prune --keep-last 20 --dry-run | du
 shrink --now | prune --keep-last 20 --dry-run | du
 clean -fdx | status --at-risk | prune --keep-last 20 --dry-run | du
-delete parser | tracks delete NAME
-rm -rf . | tracks delete NAME
+delete parser | tracks delete NAME | forget CHECKPOINT --dry-run
+rm -rf . | tracks delete NAME | forget CHECKPOINT --dry-run
 mv a b | tracks rename a b
 rename a | tracks rename OLD NEW
 ls | log
@@ -42,8 +42,11 @@ history parser -n 3 | log parser -n 3
 histroy | log
 rollback | revert | restore CHECKPOINT
 back parser~1 | revert 'parser~1' | restore 'parser~1'
-reset --hard | revert | restore CHECKPOINT
+reset --hard | restore CHECKPOINT | revert
+reset --hard @~1 | restore '@~1' | revert
 checkout parser | restore parser | tracks use parser
+checkout @~1 | restore '@~1'
+merge attempt | branch NAME CHECKPOINT
 stash pop | snapshot "what is done" | restore CHECKPOINT
 handover "lexer done" | snapshot 'lexer done' | resume
 continue parser | resume parser

@@ -97,7 +97,9 @@ def _check(words: list[str], given: dict[str, bool]) -> None:
     if "all" not in taken and len(words) > 1:
         raise UsageError(f"unexpected argument {in_quotes(words[1])}")
     if "all" in taken and given["all"] == (len(words) > 1):
-        raise UsageError(f"'{words[0]}' takes the names of agents, or --all")
+        act = words[0]
+        hints = () if len(words) > 1 else (f"git baton agent {act} claude", "which there are: git baton agent list")
+        raise UsageError(f"'{words[0]}' takes the names of agents, or --all", *hints)
 
 
 def _places(ctx: Invocation, *, user: bool = True, project: bool = True) -> list[Place]:

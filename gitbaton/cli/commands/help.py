@@ -4,6 +4,7 @@ import os
 from typing import Annotated, Optional
 
 from gitbaton.base import terminal
+from gitbaton.base.codec import in_quotes
 from gitbaton.base.errors import BatonError, UsageError
 from gitbaton.cli import pages
 from gitbaton.cli.columns import screen
@@ -40,6 +41,8 @@ def command(
     elif below(name):
         verbs = next(list(verbs) for verbs in GROUPS.values() if any(verb.startswith(f"{name} ") for verb in verbs))
         blocks = [block for verb in verbs for block in pages.of(verb)]
+    elif verb and not below(words[0]):
+        raise UsageError(f"unexpected argument {in_quotes(rest[0])}", f"its page: git baton help {verb}")
     else:
         from gitbaton.cli.usage import unknown
 
