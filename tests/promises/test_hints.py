@@ -97,6 +97,7 @@ FIELDS = {
     "scene.short": "t",
     "self.baton.short(order.checkpoint)": "t",
     "self.run": "r",
+    "before": "~1",
     "several": "",
     "shell": "bash",
     "short": "t",
@@ -246,6 +247,25 @@ FEW = (["restore", "@~1"], ["restore", "a.txt"], ["revert", "a.txt"], ["undo"], 
 def test_what_is_named_where_nothing_is_yet_can_be_obeyed(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     found = hinted.scene("unborn", tmp_path / "place")
     wrong = hinted.faults(found, "unborn", FEW, capfd.readouterr)
+    assert wrong == [], "\n".join(wrong)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize(
+    ("state", "line"),
+    [
+        ("torn ref-gone", "verify"),
+        ("torn safety", "forget @ --yes"),
+        ("torn safety", "tracks delete t --yes"),
+        ("torn safety", "prune --keep-last 1 --yes"),
+        ("torn run", "forget @ --yes"),
+    ],
+)
+def test_nothing_is_led_to_what_fails_before_damage_is_mended(
+    state: str, line: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    found = hinted.scene(state, tmp_path / "place")
+    wrong = hinted.faults(found, state, [line.split()], capfd.readouterr)
     assert wrong == [], "\n".join(wrong)
 
 

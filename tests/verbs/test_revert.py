@@ -252,6 +252,24 @@ def test_a_switch_of_branches_within_a_turn_is_said(turns: Turns, repo: Sandbox)
 
 
 @pytest.mark.deep
+def test_where_no_turn_is_on_record_the_restore_that_goes_back_is_named(repo: Sandbox) -> None:
+    back = "hint: to have the files back as a checkpoint has them: git baton restore "
+    for text in ("one\n", "two\n"):
+        repo.write("a.txt", text)
+        only = repo.ok("snapshot", text, "--track", "a b").out.split()[-2]
+        if text == "one\n":
+            assert repo.baton("revert").err.splitlines()[1] == f"{back}@"
+    done = repo.baton("revert")
+    assert (done.code, done.err.splitlines()[:2]) == (1, ["fatal: no turn of an agent is on record here", f"{back}@~1"])
+    assert repo.baton("revert", "--track", "a b").err.splitlines()[1] == f"{back}'a b'~1"
+    assert repo.baton("revert", "@").err.splitlines()[1:] == [f"{back}{only}~1"]
+    assert repo.baton("revert", "@~1..@").err.splitlines()[1:] == [f"{back}@~1"]
+    assert repo.baton("revert", "--session", "A").err.splitlines()[1:] == [f"{back}@~1"]
+    repo.ok(*done.err.splitlines()[1].partition("git baton ")[2].split())
+    assert texts(repo)["a.txt"] == "one\n"
+
+
+@pytest.mark.deep
 def test_where_there_is_no_turn(turns: Turns, repo: Sandbox) -> None:
     done = repo.baton("revert")
     assert (done.code, done.err.splitlines()[0]) == (1, "fatal: no turn of an agent is on record here")

@@ -394,9 +394,8 @@ def to_do(baton: Baton, made: Forgetting) -> list[str]:
         said.append("git keeps all that lies in packs with a '.keep' file, whatever it collects")
     if made.everywhere and os.path.isfile(alternates) and os.path.getsize(alternates):
         said.append("git keeps all that lies in other object directories, which 'objects/info/alternates' names")
-    said.append(
-        "git removes the objects when it collects garbage after gc.pruneExpire (two weeks), or now by 'git gc --prune=now'"
-    )
+    now = "which it does not before what is damaged is mended" if made.broken else "or now by 'git gc --prune=now'"
+    said.append(f"git removes the objects when it collects garbage after gc.pruneExpire (two weeks), {now}")
     for remote in map(plain, made.remotes):
         said.append(f"{in_quotes(remote)} has it: run 'git baton push {remote}' or 'git baton sync {remote}'")
     if made.remotes:

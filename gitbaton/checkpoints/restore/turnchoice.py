@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import takewhile
 from math import inf
 
@@ -100,8 +101,24 @@ def _newest(baton: Baton, order: Order) -> list[Span]:
         else:
             idle.append(span)
     if not found and not idle:
-        raise NoAnswerError("no turn of an agent is on record here", "'git baton agent list' says which clients tell of theirs")
+        clients = "'git baton agent list' says which clients tell of theirs"
+        raise NoAnswerError("no turn of an agent is on record here", *_back(baton, order.track or "@"), clients)
     return found or idle[:1]
+
+
+def _instead(baton: Baton, track: str, name: str) -> tuple[str, ...]:
+    """Return the hint at the list of a track's turns; where it has none, at what goes back by checkpoints."""
+    return _back(baton, name) if next(turns_here(baton, track), None) is None else (_LISTS,)
+
+
+def _back(baton: Baton, name: str) -> tuple[str, ...]:
+    """Return the hint at the restore of the checkpoint before ``name``, else of that one; none where no files are."""
+    for before in ("~1", ""):
+        with suppress(BatonError):
+            stored = baton.resolve(f"{name}{before}")
+            if stored.checkpoint.files is not None and not stored.foreign:
+                return (f"to have the files back as a checkpoint has them: git baton restore {in_shell(name)}{before}",)
+    return ()
 
 
 def _track(baton: Baton, order: Order) -> str:
@@ -130,9 +147,10 @@ def _named(baton: Baton, order: Order) -> list[Span]:
         if ends[0] and ends[1] and above > most:
             turn = in_shell(f"{ends[1]}..{ends[0]}")
             between = any(most < until(span) <= above and _is_of(span, order.session) for span in turns_here(baton, track))
-            hint = f"the other way round: git baton revert {turn}" if between else _LISTS
-            raise NoAnswerError(f"{in_quotes(ends[0])} is newer than {in_quotes(ends[1])}, and no turn lies between", hint)
-        raise NoAnswerError(f"no turn{of} ended after {in_quotes(ends[0] or '@')} up to {in_quotes(ends[1] or 'now')}", _LISTS)
+            other = (f"the other way round: git baton revert {turn}",) if between else _instead(baton, track, ends[1])
+            raise NoAnswerError(f"{in_quotes(ends[0])} is newer than {in_quotes(ends[1])}, and no turn lies between", *other)
+        said = f"no turn{of} ended after {in_quotes(ends[0] or '@')} up to {in_quotes(ends[1] or 'now')}"
+        raise NoAnswerError(said, *_instead(baton, track, ends[1] or "@"))
     return found
 
 
@@ -146,8 +164,9 @@ def _of(baton: Baton, stored: Stored) -> Span:
             return found
     said = f"checkpoint {in_quotes(baton.short(stored.id))} is of no turn of an agent"
     after = [span.end for span in later if span.end is not None and since(span) >= at]
-    turn = baton.short(after[-1].id) if after else ""
-    raise NotFoundError(said, f"the turn after it: git baton revert {turn}" if turn else _LISTS)
+    short = baton.short(after[-1].id if after else stored.id)
+    next_one = (f"the turn after it: git baton revert {short}",)
+    raise NotFoundError(said, *(next_one if after else _instead(baton, c.track, short)))
 
 
 def _ends(span: Span, stored: Stored) -> bool:
@@ -176,7 +195,8 @@ def _of_session(baton: Baton, order: Order) -> list[Span]:
         those = (f"session {in_quotes(session or name)} of {name}" for name, session in sessions)
         raise AmbiguousNameError(f"{in_quotes(order.session)} could mean {len(sessions)} sessions", *those)
     if not found:
-        raise NotFoundError(f"no turn of a session {in_quotes(order.session)} that changed something is on record", _LISTS)
+        said = f"no turn of a session {in_quotes(order.session)} that changed something is on record"
+        raise NotFoundError(said, *_instead(baton, _track(baton, order), order.track or "@"))
     return found
 
 

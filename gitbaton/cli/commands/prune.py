@@ -11,7 +11,7 @@ from gitbaton.care.retention.pruning import PrunePlan, apply, plan, prune
 from gitbaton.care.retention.rules import KeepRules, Wish, parse_rules
 from gitbaton.checkpoints.baton import Baton
 from gitbaton.checkpoints.render import line, title
-from gitbaton.cli.commands.retaining import FREED, clean, consented, discreet, laid_out
+from gitbaton.cli.commands.retaining import clean, consented, discreet, freed, laid_out
 from gitbaton.cli.common import (
     AsJson,
     Verbose,
@@ -145,7 +145,7 @@ def _done(made: PrunePlan) -> Iterator[str]:
     for many, noun in ((safety, "safety checkpoint"), (len(made.conversations), "transcript")):
         if many:
             yield f"{counted(many, noun)} removed"
-    yield "nothing to remove" if made.empty else FREED
+    yield from ["nothing to remove"] if made.empty else freed(made.broken)
 
 
 def _document(made: PrunePlan, *, dry_run: bool) -> dict[str, Json]:
@@ -212,7 +212,7 @@ def _prune_threads(
             print_json(_document_of_threads(made, told, dry_run=dry_run))
         else:
             with paged(ctx, baton) as look:
-                went = [*_went(_named(made)), "nothing to remove" if made.empty else FREED]
+                went = [*_went(_named(made)), *(["nothing to remove"] if made.empty else freed(made.broken))]
                 terminal.say_lines(_planned_threads(look, made, told, verbose) if dry_run else went)
     return 0 if say_broken(made.broken) else 1
 

@@ -1,7 +1,7 @@
 """Retention (prune, forget, tracks delete, log, du): amounts, pins, redacted output, the question before anything goes."""
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Optional, TypeVar
 
@@ -19,10 +19,14 @@ if TYPE_CHECKING:
     from gitbaton.base.secrets import Redactor
     from gitbaton.cli.look import Look
 
-FREED = "'git gc' frees their bytes; git runs it in its own time"
 NO_TERMINAL = "--dry-run prints the plan; --yes answers"
 _Plan = TypeVar("_Plan")
 _Done = TypeVar("_Done")
+
+
+def freed(broken: Mapping[str, str]) -> tuple[str, ...]:
+    """Return what is said of the bytes of what went; nothing where something is ``broken``, for git then collects none."""
+    return () if broken else ("'git gc' frees their bytes; git runs it in its own time",)
 
 
 def marked(baton: Baton) -> Meta:

@@ -146,7 +146,7 @@ def _bring_back(baton: Baton, name: str, *, json: bool) -> int:
 def _delete(ctx: Invocation, baton: Baton, name: str, *, force: bool, yes: bool, dry_run: bool, json: bool) -> int:
     """Delete a track, after asking, or only say what would go; the exit code."""
     from gitbaton.care.retention import pruning, removing
-    from gitbaton.cli.commands.retaining import FREED, checkpoint_rows, clean, consented, discreet, laid_out
+    from gitbaton.cli.commands.retaining import checkpoint_rows, clean, consented, discreet, freed, laid_out
 
     def plan_lines(look: Look, made: pruning.Deletion) -> Iterator[str]:
         pinned, needed = ({stored.id for stored in items} for items in (made.pinned, made.needed))
@@ -185,7 +185,7 @@ def _delete(ctx: Invocation, baton: Baton, name: str, *, force: bool, yes: bool,
             many = counted(len(made.items), "checkpoint")
             gone = f"track {in_quotes(made.track)} is gone with {many}; other clones drop it when they sync"
             back = f"hint: 'git baton tracks restore {in_shell(made.track)}' brings it back while git has it"
-            texts = plan_lines(looking(ctx, baton), made) if dry_run else (gone, FREED)
+            texts = plan_lines(looking(ctx, baton), made) if dry_run else (gone, *freed(made.broken))
             terminal.say_lines(map(baton.redactor.text, texts))
             if not dry_run and made.here:
                 terminal.tell(baton.redactor.text(back))

@@ -4,6 +4,7 @@ from typing import Annotated, Optional
 
 from gitbaton.base import terminal
 from gitbaton.base.codec import in_quotes, plain
+from gitbaton.base.errors import MENDS
 from gitbaton.base.model import Live, Stored
 from gitbaton.checkpoints.baton import Baton
 from gitbaton.checkpoints.render import in_shell, live_document, uncompared
@@ -46,7 +47,8 @@ def command(
         if not quiet:
             tell_foreign(baton, stored)
         code = 1 if live.drift.moved or lower or (strict and (live.drift.anything or live.uncounted)) else 0
-        way = way_on(baton, stored, live, checkpoint, track, words=words) if code and not (quiet or json) else ""
+        ask = bool(code) and not (quiet or json)
+        way = MENDS if lower else way_on(baton, stored, live, checkpoint, track, words=words) if ask else ""
     if quiet:
         return code
     if json:
