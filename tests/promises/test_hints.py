@@ -259,6 +259,8 @@ def test_what_is_named_where_nothing_is_yet_can_be_obeyed(tmp_path: Path, capfd:
         ("torn safety", "tracks delete t --yes"),
         ("torn safety", "prune --keep-last 1 --yes"),
         ("torn run", "forget @ --yes"),
+        ("torn blob", "resume @~1"),
+        ("torn baton-head", "undo @~1"),
     ],
 )
 def test_nothing_is_led_to_what_fails_before_damage_is_mended(

@@ -337,7 +337,10 @@ def test_a_track_is_named_and_undo_leads_here(turns: Turns, repo: Sandbox) -> No
     repo.ok("snapshot", "--track", "other", "elsewhere")
     assert repo.baton("revert").code == 1, "no turn of the current track"
     done = repo.baton("undo", turn[:8])
-    assert done.code == 129 and f"hint: to take back a turn, and not a restore: git baton revert {turn[:8]}" in done.err
+    assert done.code == 129 and "hint: to take back a turn, and not a restore: git baton revert TURN\n" in done.err
+    (repo.path / ".git" / "BATON_HEAD").unlink()
+    assert repo.ok("revert", "t", "--dry-run").out.endswith("would write a.txt\n"), "with no track current"
+    assert repo.ok("revert", "--session", "A", "--dry-run").out.endswith("would write a.txt\n")
     assert repo.ok("revert", "--track", "t").out.startswith("write a.txt\n")
     assert repo.ok("revert", "@", "--track", "t").out.startswith("nothing has to change")
     assert repo.ok("resume", "--porcelain", "--track", "t").out.count("restored=taken back: turn \"change a\": 'a.txt'") == 1

@@ -318,7 +318,7 @@ def _remarks(where: Place, clients: Sequence[Client], *, block: bool, trusted: b
         said.append(f"hooks at user level {ONLY_USED}; '{EVERYWHERE}' lets them act in every repository")
     if block and where.root is not None:
         said += [text for client in clients if (text := _unread(where, where.root, client))]
-    after = "after a turn that changes files 'git baton log' shows its checkpoint"
+    after = "after a turn that changes files 'git baton log --all' shows its checkpoint"
     return [*said, f"{after}; where it does not, 'git baton agent doctor' says why"]
 
 

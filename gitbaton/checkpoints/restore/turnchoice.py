@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import takewhile
 from math import inf
@@ -19,7 +19,7 @@ from gitbaton.checkpoints.store import safety_ref
 from gitbaton.checkpoints.store.sessions import open_here
 from gitbaton.checkpoints.store.turns import Span, turns
 
-_LISTS = "'git baton log' lists the turns"
+_LISTS = "'git baton log --all' lists the turns"
 
 
 @value
@@ -43,7 +43,8 @@ def chosen(baton: Baton, order: Order) -> tuple[Taken, ...]:
             said = f"what the turn of {told(span)} began from is not on record any more"
             hint = "'git baton restore CHECKPOINT' brings back the files of a checkpoint"
             raise NoAnswerError(said, hint)
-    there = _everywhere(baton, order, min(map(since, found)))
+    tracks = [span.end.checkpoint.track for span in found if span.end is not None]
+    there = _everywhere(baton, tracks or [_track(baton, order)], min(map(since, found)))
     return tuple(Taken(span=span, rivals=tuple(other for other in there if _overlaps(span, other))) for span in found)
 
 
@@ -189,14 +190,15 @@ def _goes_on(span: Span, stored: Stored) -> bool:
 
 def _of_session(baton: Baton, order: Order) -> list[Span]:
     """Return all turns of a session in this work tree."""
-    found = [span for span in _everywhere(baton, order, 0.0) if _is_of(span, order.session) and span.before != span.after]
+    there = _everywhere(baton, [order.track] if order.track else [], 0.0)
+    found = [span for span in there if _is_of(span, order.session) and span.before != span.after]
     sessions = dict.fromkeys(session_key(span.session) for span in found)
     if len(sessions) > 1:
         those = (f"session {in_quotes(session or name)} of {name}" for name, session in sessions)
         raise AmbiguousNameError(f"{in_quotes(order.session)} could mean {len(sessions)} sessions", *those)
     if not found:
         said = f"no turn of a session {in_quotes(order.session)} that changed something is on record"
-        raise NotFoundError(said, *_instead(baton, _track(baton, order), order.track or "@"))
+        raise NotFoundError(said, *((_LISTS,) if there else _back(baton, order.track or "@")))
     return found
 
 
@@ -205,13 +207,14 @@ def _is_of(span: Span, session: str) -> bool:
     return not session or (session_key(span.session)[1] or "").startswith(session)
 
 
-def _everywhere(baton: Baton, order: Order, moment: float) -> list[Span]:
-    """Return the turns of all tracks that were made in this work tree and did not end before a moment, the newest first."""
+def _everywhere(baton: Baton, tracks: Sequence[str], moment: float) -> list[Span]:
+    """Return the turns of these and all other tracks that were made in this work tree and did not end before a moment, the
+    newest first."""
     store, here = baton.store, baton.repo.worktree_id()
     begun = {session.began for _, session, _ in open_here(baton.repo)}
     tips = [tip for tip in store.all_tips().items if tip.id in begun or tip.checkpoint.created.timestamp() >= moment]
     found: dict[object, Span] = {}
-    for track in dict.fromkeys([_track(baton, order), *(tip.checkpoint.track for tip in tips)]):
+    for track in dict.fromkeys([*tracks, *(tip.checkpoint.track for tip in tips)]):
         for span in takewhile(lambda span: until(span) > moment, turns_here(baton, track)):
             files = span.end.checkpoint.files if span.end is not None else None
             if span.before is not None and (files is None or files.worktree.same(here)):

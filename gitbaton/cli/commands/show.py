@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 from gitbaton.base import terminal
 from gitbaton.base.codec import plain
-from gitbaton.base.errors import NotFoundError, UsageError
+from gitbaton.base.errors import GitError, NotFoundError, UsageError
 from gitbaton.base.model import FileState, Stored
 from gitbaton.checkpoints.baton import Baton
 from gitbaton.checkpoints.names import parted
@@ -157,7 +157,12 @@ def _page(baton: Baton, look: "Look", stored: Stored, place: str, *, table: bool
         later=tests_then(baton.store, stored), told=baton.told(stored), changes=baton.decision_changes(stands)
     )
     form = view.form(look, stored) if table else []
-    changed = b"".join(comparing.changes(baton, [stored], form, (), place, None)) if form else b""
+    try:
+        changed = b"".join(comparing.changes(baton, [stored], form, (), place, None)) if form else b""
+    except GitError as error:  # a file of it, or of the one before, cannot be read
+        changed = b""
+        terminal.warn(f"how much changed in each file cannot be told: {error.message}")
+        terminal.tell_hints(error.hints)
     named = [f"label {c.label}"] if c.label else []
     pinned = [f"pinned as {name}" if (name := pins.names.get(stored.id)) else "pinned"] if pins.pinned(stored.id) else []
     ids = [("commit", stored.commit), ("base", stored.base), ("before", c.previous)]
