@@ -97,9 +97,7 @@ def command(
                     rows = [*view.words(baton, look, found.stored, facts), *view.observed(look, found.stored, facts)]
                     rows.append(view.amount(look, found.stored))
                     if not live:
-                        rows.append(
-                            view.ViewRow(name="now", text="not looked at: --live compares HEAD and the files", ours=True)
-                        )
+                        rows.append(view.ViewRow(name="now", text="not looked at: --live compares HEAD and the files"))
                     going_on = (((f"run {one.run}", "; ".join(one.why)), ("  goes on", one.going_on)) for one in runs)
                     rows += [view.ViewRow(name=plain(name), text=text, ours=True) for pairs in going_on for name, text in pairs]
                     terminal.say_lines(view.lines(look, found.stored, rows))
