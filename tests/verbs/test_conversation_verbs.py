@@ -115,7 +115,7 @@ def test_what_cannot_be_answered_is_one_line(repo: Sandbox) -> None:
     (home() / FILES["claude"]).unlink()
     said = assert_wrote_nothing(repo, "transcript", "export", "claude", code=128)
     assert "is not stored, and the client has no file of it here" in said
-    assert "hint: 'full', the default, stores what was said, redacted; 'position' stores how far" in said
+    assert "hint: 'git config baton.transcripts full' has the hooks store from now on what is said, redacted" in said
     talk(repo, "claude", b'{"type": "mode"}\n')
     assert "nothing can be shown" in assert_wrote_nothing(repo, "transcript", "show", "claude", code=128)
     for words in (("tell",), ("show", "-o", "x"), ("export", "--json"), ("show", "a", "b"), ()):

@@ -89,7 +89,7 @@ def test_after_a_rewriting_the_trees_of_now_are_the_files(taken: Sandbox, drop: 
         assert {row["head"] for row in rows} == {taken.git("rev-parse", "HEAD")}
         assert taken.git("show", f"{rows[2]['files']['index']['tree']}:b.txt") == "staged 1"
     assert files_of(taken.path) == files
-    live = taken.ok("resume", "t", "--live").out
+    live = taken.ok("resume", "t", "--live", "--porcelain").out
     assert "decision=d 1\n" in live and "decision=d 0\n" not in live
     taken.ok("restore", "t~2", "--force")
     assert (taken.path / "a.txt").read_text() == "precious 1\n"

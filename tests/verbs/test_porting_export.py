@@ -24,7 +24,7 @@ EVIL = "x\n## y\u2028\x1b[2J \U000e0001 é\tz"
 def fill(repo: Sandbox) -> None:
     """Tracks with every field, odd names, equal labels, and an older head."""
     with repo.open(clock=integer_clock()) as baton:
-        baton.snapshot("one", track="side/work 1.0", note=EVIL, next_cmd="make\ntest", label="v1 / beta: \u00fc\n\u200bx")
+        baton.snapshot("one", track="side/work 1.0", note=EVIL, next_cmd="make  &&\ttest", label="v1 / beta: \u00fc\n\u200bx")
         baton.snapshot(EVIL, track="main", decisions=["a", "b\nc"], extra={"k": EVIL, "z.1": ""}, validation="failed")
         repo.commit("second", a_txt="two\n")
         baton.snapshot("auto", track="main", kind="auto", agent=Agent(name="claude", session="s"), label="same")

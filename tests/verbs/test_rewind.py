@@ -377,7 +377,7 @@ def test_without_a_terminal_129_and_the_plain_commands(box: Sandbox) -> None:
     assert done.code == 129 and not done.out
     rows = done.err.splitlines()
     assert rows[0].startswith("fatal: ") and all(row.startswith("hint: ") for row in rows[1:])
-    for words in ("git baton log", "git baton restore --dry-run CHECKPOINT", "git baton restore --conversation CHECKPOINT"):
+    for words in ("git baton log", "git baton restore --dry-run CHECKPOINT", "git baton restore CHECKPOINT"):
         assert words in done.err
     check_untouched(box, then, refs)
 

@@ -253,7 +253,7 @@ def test_a_gate_waits_and_is_opened(repo: Sandbox) -> None:
 @pytest.mark.deep
 def test_who_takes_over_is_told_of_a_run_that_is_not_finished(repo: Sandbox) -> None:
     gated(repo)
-    assert "hint: run 'r' is not finished: 'git baton run --continue r' goes on with it" in repo.here("resume").err
+    assert "\nrun 'r' is not finished: git baton run --continue r\n" in repo.ok("resume").out
     assert "run 'r'" not in Client("claude", repo.path).fire("start")  # nobody has written words
     with repo.open() as baton:
         baton.snapshot("S", track="t")
