@@ -10,6 +10,7 @@ import pytest
 
 from tests.kit import Sandbox
 from tests.kit.agents import CLIENTS, Client
+from tests.kit.doors import build
 from tests.kit.guides import GUIDES, README, block_with, blocks
 from tests.kit.places import ROOT
 from tests.kit.talks import Talk
@@ -68,29 +69,55 @@ def test_the_test_command_is_the_one_that_ci_runs() -> None:
     assert "sed -n 's/^sh \\.ci\\/venv test && //p' README.md" in (ROOT / ".ci" / "run").read_text()
 
 
+GITS_OWN = re.compile(r"/\.git/objects/|/reftable/|/\.git/(worktrees/[^/]+/)?index$|/logs/HEAD$|/packed-refs$")
+
+
+def whole(folders: list[Path]) -> list[str]:
+    """Every file with its bytes and every folder, empty ones too; without what git itself keeps of each command."""
+    found = [path for folder in folders for path in sorted(folder.rglob("*")) if not GITS_OWN.search(str(path))]
+    return [f"{path}: {path.read_bytes()!r}" if path.is_file() else str(path) for path in found]
+
+
 @pytest.mark.deep
-@pytest.mark.parametrize("linked", [False, True])
-def test_plain_git_removes_every_trace(repo: Sandbox, tmp_path: Path, linked: bool) -> None:
-    before = repo.git("for-each-ref")
-    repo.ok("snapshot", "--track", "a b", "--step", "one")
-    where = repo
-    if linked:
-        repo.git("worktree", "add", "-q", "--detach", str(tmp_path / "linked"))
-        where = Sandbox(tmp_path / "linked")
-        where.ok("snapshot", "--track", "other", "--step", "two")
-        where.git("symbolic-ref", "--delete", "BATON_HEAD")
-        where.run("sh", "-c", 'rm -rf "$(git rev-parse --git-dir)/baton"')
-    done = repo.run("sh", "-e", "-c", block_with(TEXT, "sh", "symbolic-ref --delete"))
-    assert done.code == 0, done.err
-    assert repo.git("for-each-ref") == before
-    assert "LATEST" not in (repo.path / ".git/info/exclude").read_text()
-    assert not (repo.path / ".git" / "baton").exists() and not (repo.path / ".git" / "BATON_HEAD").exists()
-    assert not (repo.path / "runtime").exists() and not (repo.path / ".git/info/exclude.bak").exists()
+@pytest.mark.parametrize(
+    ("form", "linked", "by"),
+    [("binary", 0, "lines"), ("binary", 2, "lines"), ("binary", 2, "purge"), ("sha256", 1, "lines"), ("reftable", 1, "lines")],
+)
+def test_every_trace_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str, linked: int, by: str) -> None:
+    repo = build(tmp_path / "repo", form, monkeypatch).sandbox
+    algorithm = repo.git("rev-parse", "--show-object-format")
+    subprocess.run(["git", "init", "-q", "--bare", f"--object-format={algorithm}", str(tmp_path / "far.git")], check=True)
+    repo.git("remote", "add", "origin", str(tmp_path / "far.git"))
+    repo.git("config", "core.logAllRefUpdates", "always")
+    trees = [repo]
+    for number in range(linked):
+        repo.git("worktree", "add", "-q", "--detach", str(tmp_path / f"tree {number}"))
+        trees.append(Sandbox(tmp_path / f"tree {number}"))
+    folders = [tree.path for tree in trees]
+    refs, before = repo.git("for-each-ref"), whole(folders)
+
+    repo.ok("install", "--fetch", "origin")
+    repo.ok("agent", "install", "claude")
+    for number, tree in enumerate(trees):
+        tree.ok("snapshot", "--track", f"a {number}", "--step", "one")
+        tree.ok("run", "--run", f"r{number}", "--step", "s", "--key", "1", "--", "true")
+    repo.ok("restore", "@")
+    repo.ok("pin", "@")
+    repo.ok("export", "--history")
+    repo.ok("push", "origin", "--yes")
+    repo.ok("fetch", "origin")
+    repo.ok("agent", "uninstall", "--all")
+    trees[-1].ok("uninstall", *(["--purge", "--yes"] if by == "purge" else []))
+    if by == "lines":
+        done = trees[-1].run("sh", "-c", block_with(TEXT, "sh", "update-ref --no-deref -d"))
+        assert (done.code, done.out, done.err) == (0, "", "")
+    assert repo.git("for-each-ref") == refs
+    assert whole(folders) == before
     assert "No checkpoints here yet." in repo.baton("resume").out
 
 
 def test_the_same_lines_stand_in_the_guide_to_storage() -> None:
-    assert block_with((GUIDES / "storage.md").read_text(), "sh", "symbolic-ref --delete") in blocks(TEXT, "sh")
+    assert block_with((GUIDES / "storage.md").read_text(), "sh", "update-ref --no-deref -d") in blocks(TEXT, "sh")
 
 
 def test_the_log_that_leaves_our_chains_out(repo: Sandbox) -> None:

@@ -467,3 +467,5 @@ def _delete_ref(repo: Repo, name: str, oid: str) -> None:
         repo.objects.update([RefChange(name=name, new=None, old=oid)])
     else:  # broken: git itself would not delete it
         repo.drop_broken(name)
+    # git keeps the folder of the last ref below refs/baton, refs/notes, ... and that of its log, empty
+    drop_folders(os.path.join(repo.layout.common_dir, top, *name.split("/")[:2]) for top in ("", "logs"))
