@@ -153,7 +153,7 @@ MEANT: tuple[tuple[str, ...], ...] = (
     ("jobs runs", "run list"),
     ("exec", "to run a command as a step: run --step NAME -- CMD..."),
     ("serve server", "mcp"),
-    ("config settings options preferences configure", "to read what 'git config' sets: help git-baton"),
+    ("config settings options preferences configure", "to read which settings there are: help git-baton"),
     ("man manual docs guide guides topics", "help {}"),
     ("commands verbs usage", "help"),
     ("version ver about", "to print the version: --version"),

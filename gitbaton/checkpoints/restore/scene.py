@@ -41,7 +41,8 @@ class PresentState:
     def __init__(self, baton: Baton, folder: str, concerned: Sequence[Oid] = (), held: Sequence[str] = ()) -> None:
         root = baton.repo.layout.root
         if root is None:
-            raise GitError(f"'{baton.repo.layout.git_dir}' has no work tree")
+            makes = "to have the files of a checkpoint in one of their own: git baton worktree PATH CHECKPOINT"
+            raise GitError(f"'{baton.repo.layout.git_dir}' has no work tree", makes)
         self.baton, self.repo, self.folder, self.root = baton, baton.repo, folder, root
         self.head: Head = baton.head()[0]
         self.rules = replace(baton.rules(held=concerned), going=(held, ()))
