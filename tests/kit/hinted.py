@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -34,7 +35,55 @@ LINES = r"""
 --nope log
 snapsho
 save
+save 'the words'
+stash
+stash pop
+checkout t
+checkout nowhere
+rollback
+rollback t
+gc
+rm
+delete t
+rename t other
+list
+history t
+search words
+off
+init
+clone
+keep @
+name @ milestone
+undelete
+sessions
+pull origin
+fork
+config
+version
+thread ls
+run ls
+worktree list
+worktree remove t
+worktree add ../beside
 show HEAD
+show @ --stat
+show @ --name-only
+show --porcelain --json
+log --oneline
+diff --cached
+restore --staged a.txt
+restore @ --path a.txt
+run --once -- true
+snapshot -m x -n
+snapshot x --next true
+resume --porcelain
+resume --porcelain --json
+revert --abort
+revert @~1..@
+revert @..
+revert --session nowhere
+revert --track t
+revert --track nowhere
 snapshot
 snapshot ''
 snapshot 'words' --track t
@@ -178,6 +227,7 @@ push origin
 push nowhere
 push origin nowhere
 push t
+push origin --yes
 push --dry-run
 fetch
 fetch origin
@@ -241,6 +291,13 @@ agent install
 agent install nobody
 agent install claude
 agent install --all
+agent install claude --no-agents-md
+agent install claude --user
+agent install claude -n
+agent uninstall --all
+agent doctor claude
+agent doctor nobody
+tracks restore
 agent uninstall claude
 agent uninstall nobody
 mcp --nope
@@ -383,7 +440,7 @@ class Scene:
     def filled(self, command: str) -> list[str] | None:
         """Return the words of a command, what is in capitals filled in; None where nothing of that kind is here."""
         words = shlex.split(command)
-        known = self.words | ({"NAME": self._tracks[:1]} if "use" in words else {})
+        known = self.words | ({"NAME": self._tracks[:1] * ("restore" not in words)} if "tracks" in words else {})
         if any(word in known and not known[word] for word in words):
             return None
         return [known.get(word, [word])[0] for word in words]
@@ -397,6 +454,19 @@ class Scene:
                 file = not stat.S_ISDIR(found.st_mode)
                 rows.append((path, found.st_mode, found.st_size * file, found.st_mtime_ns * file))
         return sorted(rows)
+
+    def held(self, read: Callable[[], tuple[str, str]]) -> set[str]:
+        """Return what nothing that mends may take: the checkpoints, runs and threads that are listed, branches, and files."""
+        log, runs, threads = (
+            self.type(["git", "baton", *words], read).out
+            for words in (["log", "--all", "--porcelain"], ["run", "list", "--json"], ["thread", "list", "--json"])
+        )
+        refs = Sandbox(self.place).try_git("for-each-ref", "refs/heads", "refs/tags").out
+        found = {*refs.splitlines(), *(row.split("\t", 1)[1] for row in log.splitlines()[2:])}  # ids change with what is lost
+        found |= {repr(run["run"]) for run in (json.loads(runs)["runs"] if runs else ())}
+        found |= {repr((t["thread"], t["checkpoints"])) for t in (json.loads(threads)["threads"] if threads else ())}
+        files = [path for path in self.top.rglob("*") if not {".git", "runtime", "home"} & {*path.parts} and path.is_file()]
+        return found | {f"{path} {path.read_bytes()!r}" for path in files}
 
     def again(self) -> None:
         """Make it what it was, where something has changed."""
@@ -523,6 +593,17 @@ def _foreign(top: Path) -> str:
     mine.git("pull", "-q", "origin", "main")
     mine.ok("fetch", "origin")
     return "mine"
+
+
+def _diverged(top: Path) -> str:
+    """The same track was continued here and at the remote."""
+    _foreign(top)
+    mine, box = Sandbox(top / "mine"), Sandbox(top / "repo")
+    mine.ok("tracks", "use", "t")
+    mine.ok("snapshot", "there", "--track", "t")
+    mine.ok("push", "origin", "--yes")
+    box.ok("snapshot", "here", "--track", "t")
+    return "repo"
 
 
 def _outside(top: Path) -> str:
@@ -674,6 +755,7 @@ STATES: dict[str, Callable[[Path], str]] = {
     "bare, empty": _bare_empty,
     "detached": _detached,
     "foreign": _foreign,
+    "diverged": _diverged,
     "outside": _outside,
     "linked": _linked,
     "submodule": _sub,
@@ -697,19 +779,26 @@ STATES: dict[str, Callable[[Path], str]] = {
 }
 
 
-# What may follow a hint that is right all the same: in which state, of which command, what is said.
+# What may follow a hint that is right all the same: in which state, of which command, what is said, and was not before.
 FOLLOWS = (
-    ("outside", "", "is not in a git repository"),  # a line's words are judged before its place
+    ("read-only", "", "ermission denied"),
+    ("read-only", "git baton agent install", "may not be changed"),
     ("bare", "git baton run ", "has no work tree in which a step could run"),
     ("inside .git", "git baton run ", "cwd is '.git'"),
-    ("read-only", "", "ermission denied"),
     ("", "git baton run ", "nobody knows whether the effect"),
     ("", "git baton sync", "no remote is configured"),  # it is said of other clones
+    ("torn index", "git gc", "unable to read"),
+    ("outside", "git baton log --all", "is not in a git repository"),  # it is said of where an agent will be at work
+    ("torn HEAD", "git baton log --all", "names neither a branch nor a commit"),
+)
+# The same where the hint is of how a line is spelled, or of a name: that is judged before what is there is looked at.
+FIRST = (
+    ("outside", "", "is not in a git repository"),
+    ("bare", "git baton agent install claude", "there is no project level"),
     ("torn ", "", "as far as the chains can be read"),
-    ("torn ", "", "\nhint: git baton doctor --mend\n"),  # this is damaged, too, and that says what helps
+    ("torn ", "", "\nhint: git baton doctor --mend\n"),  # which says what helps
     ("torn head", "", "object file"),  # HEAD's commit is the user's, and nobody else has it here
     ("torn index", "", "the index is damaged"),
-    ("torn index", "git gc", "unable to read"),
     ("torn HEAD", "", "names neither a branch nor a commit"),
 )
 
@@ -717,7 +806,7 @@ FOLLOWS = (
 def faults(scene: Scene, state: str, rows: Iterable[Sequence[str]], read: Callable[[], tuple[str, str]]) -> list[str]:
     """Type each line, and each command that is then named as it stands; return what cannot be obeyed, leads to the same error
     or would destroy something, and errors of ours."""
-    wrong, seen = list[str](), set[tuple[str, bool]]()
+    wrong, seen = list[str](), set[tuple[str, int]]()
     for words in rows:
         scene.again()
         done, line = scene.type(["git", "baton", *words], read), shlex.join(words)
@@ -726,9 +815,10 @@ def faults(scene: Scene, state: str, rows: Iterable[Sequence[str]], read: Callab
         if done.code not in FINE and not re.search("^(?:fatal|error|warning): ", done.err, re.M):
             wrong.append(f"{line}: {done.code}, and no word why")
 
-        def again(words: Sequence[str] = words) -> None:
-            scene.again()
-            scene.type(["git", "baton", *words], read)
+        def again(fresh: bool, words: Sequence[str] = words) -> Outcome:
+            if fresh:
+                scene.again()
+            return scene.type(["git", "baton", *words], read)
 
         wrong += disobeyed(scene, state, line, done, seen, again, read)
     return wrong
@@ -739,32 +829,43 @@ def disobeyed(
     state: str,
     line: str,
     done: Outcome,
-    seen: set[tuple[str, bool]],
-    again: Callable[[], None],
+    seen: set[tuple[str, int]],
+    again: Callable[[bool], Outcome],
     read: Callable[[], tuple[str, str]],
 ) -> Iterator[str]:
     """Type the commands that a line's output names, those that were not ``seen``, each where the line was carried out
     ``again``; yield what is wrong with them."""
     for command, row in dict.fromkeys(named(done)):
         aside = command.startswith("mv ")  # the damaged index; 'git reset' then makes another
-        if DESTROYS.search(command) and not (aside or DESTROYS.search(line) or row.startswith(" ")):
+        if DESTROYS.search(command) and not ("--dry-run" in command or aside or DESTROYS.search(line) or row.startswith(" ")):
             yield f"{line}: {row!r} destroys"
-        filled = scene.filled(command) if command.startswith("git") else None
-        if filled is None or (command, done.code == 0) in seen:
+        filled = scene.filled(command) if command.startswith("git") else ["sh", "-c", command] if aside else None
+        if filled is None or (command, done.code) in seen:
             continue
-        seen.add((command, done.code == 0))
-        again()
+        seen.add((command, done.code))
+        again(True)
+        if first := re.search(r"mv '[^']*' '[^']*'(?=; '" + re.escape(command.split(" REMOTE")[0]) + ")", row):
+            scene.type(shlex.split(first[0]), read)
+        mends = "--mend" in filled
+        before = scene.held(read) if mends else set()
         then = scene.type(filled, read)
+        if mends and (lost := before - scene.held(read)):
+            yield f"{line}: {row!r}: {shlex.join(filled)}: takes {sorted(lost)}"
+        if mends and then.code == 0 and done.code not in FINE and again(False).err == done.err:
+            yield f"{line}: {row!r}: {shlex.join(filled)}: mends nothing"
         if then.code == 0 or (then.code in FINE and not re.search("^fatal: ", then.err, re.M)):
             continue
-        known = (f for f in FOLLOWS if state.startswith(f[0]) and command.startswith(f[1]) and f[2] in then.err)
-        if then.err.split("\n")[0] == done.err.split("\n")[0] or not any(known):
+        if "is not a verb of" in done.err and not re.search("fatal: (?:unknown|unexpected)|is not a verb", then.err):
+            continue  # what was typed after another tool's verb is handed on as it is, and that verb says what is amiss
+        follows = (*FOLLOWS, *(FIRST if done.code in (2, 129) else ()))
+        known = [said for where, of, said in follows if state.startswith(where) and command.startswith(of) and said in then.err]
+        if not known or any(said in done.err for said in known):
             yield f"{line}: {row!r}: {shlex.join(filled)}: {then.code} {then.err}"
 
 
 def tool_faults(scene: Scene, state: str, read: Callable[[], tuple[str, str]]) -> list[str]:
     """Call each tool of the MCP server with nothing, and with each of its texts wrong; return as ``faults``."""
-    wrong, seen = list[str](), set[tuple[str, bool]]()
+    wrong, seen = list[str](), set[tuple[str, int]]()
     os.chdir(scene.place)  # which stays: the server is in it
     server = Raw(scene.place)
     server.begin()
@@ -778,7 +879,8 @@ def tool_faults(scene: Scene, state: str, read: Callable[[], tuple[str, str]]) -
         text = result["content"][0]["text"] if result.get("isError") else ""
         if "bug in gitbaton" in text or "Traceback" in text:
             wrong.append(f"{name} {given}: {text}")
-        wrong += disobeyed(scene, state, f"{name} {given}", Outcome(128 * bool(text), "", text), seen, lambda: None, read)
+        said = Outcome(128 * bool(text), "", text)
+        wrong += disobeyed(scene, state, f"{name} {given}", said, seen, lambda _: Outcome(0, "", ""), read)
     server.end()
     return wrong
 
