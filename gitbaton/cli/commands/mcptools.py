@@ -3,15 +3,17 @@ handler, which calls the Python API of its verb and returns its JSON and a text 
 
 from __future__ import annotations
 
+import json
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from itertools import accumulate
 from typing import Any
 
 from gitbaton.base.codec import Json, bare, document, first_line, in_quotes, os_error, plain, timestamp
 from gitbaton.base.codec.checkpoint import EXTRA_KEY_FORM
 from gitbaton.base.codec.text import MAX_EXTRAS, MAX_FIELD
-from gitbaton.base.errors import TAKE_ONE, BatonError, NotARepositoryError, UsageError
+from gitbaton.base.errors import MENDS, TAKE_ONE, BatonError, NoCheckpointError, NotARepositoryError, UsageError
 from gitbaton.base.model import VALIDATIONS, Agent, Checkpoint, Live, Oid, Op, Since, Stored
 from gitbaton.base.system.process import Process
 from gitbaton.base.values import replace, value
@@ -38,17 +40,21 @@ from gitbaton.checkpoints.store import Problem
 from gitbaton.checkpoints.store.meta import NOTHING, Meta, read
 from gitbaton.checkpoints.survey import tests_then
 from gitbaton.cli.commands.resume import document as resume_document
-from gitbaton.cli.commands.status import NONE, dashboard, open_turn, standing_document
+from gitbaton.cli.commands.status import BESIDE, NO_TRACK, NONE, dashboard, open_turn, standing_document
 from gitbaton.cli.look import Look
 from gitbaton.git.run import checked
 from gitbaton.runs.current import unfinished
 
-LISTED = 20  # checkpoints that `log` lists unless told: a model reads all of them
+LISTED = 20  # tracks or checkpoints that a tool lists unless told: a model reads all of them
+MAX_LIST = 24_000  # characters of the list in the structured content, unless all of it is asked for
 MAX_DIFF = 64 << 10
 MAX_LINE = 2000  # characters of one line of words, so that a long note leaves room for next_cmd
 MAX_TEXT = 8000  # characters of an answer's text; the structured content has the rest
 _MAX_WARNINGS = 20
-_SCREEN = (160, 40)  # columns and rows of a table
+_SCREEN = (160, LISTED + BESIDE)  # columns and rows of a table
+_TAKE_ONE = "take one with 'snapshot' and its 'step', which says what is done"
+_NOTHING = f"{NONE}\nhint: {_TAKE_ONE}"
+_LONG = ("tracks", "checkpoints", "found", "paths")  # lists of a document that may be long
 _EXCERPT, _NAMED = 200, 5  # characters of a line that was found, and files
 _OPTION = re.compile(r"'[^']*'|--([a-z][a-z-]*)")
 _ANNOTATED, _STRUCTURED = "2025-03-26", "2025-06-18"  # versions of the protocol, from which on tools have that
@@ -67,6 +73,7 @@ _NAMES = (
 _FIELD = {"maxLength": MAX_FIELD}
 _ANY, _LIST, _V = {"type": "object"}, {"type": "array"}, {"type": "integer", "const": 1}
 _FOREIGN = {"type": "boolean", "description": "True where it came from elsewhere."}
+_MORE = {"type": "boolean", "description": "True where the list goes on."}
 _WARNINGS = {"type": "array", "items": {"type": "string"}}
 
 
@@ -149,13 +156,23 @@ def _with_warnings(
 
 def resume(baton: Baton, call: ToolCall) -> Answer:
     """A track's newest checkpoint, perhaps with what has moved since, and the runs that are not finished."""
-    found = baton.resume(call.given.get("track"), live=call.given.get("live", False))
+    try:
+        found = baton.resume(call.given.get("track"), live=call.given.get("live", False))
+    except NoCheckpointError:
+        if baton.readable_tips().problems:
+            raise
+        found = None
     runs = unfinished(baton)
+    going_on = [
+        f"run {in_quotes(one.run)} is not finished ({plain('; '.join(one.why))}): {plain(one.going_on)}" for one in runs
+    ]
+    if found is None:
+        return Answer(document=resume_document(None, None, runs), text="\n".join([_NOTHING, *going_on]))
     text = [
         _origin(baton, found.stored),
         *(_moved(found.live) if found.live else ["'verify' says how HEAD and the files have moved since"]),
         *_words(baton, found.stored, found.live, found.since),
-        *(f"run {in_quotes(one.run)} is not finished ({plain('; '.join(one.why))}): {plain(one.going_on)}" for one in runs),
+        *going_on,
     ]
     value = resume_document(found, baton.told(found.stored), runs)
     return Answer(document=value, text="\n".join(text), warnings=found.warnings)
@@ -177,7 +194,8 @@ def _foreign(*origin: Stored) -> dict[str, Json]:
 
 
 def _moved(live: Live) -> list[str]:
-    return [f"drift: {live.drift}", *(f"{w.word}: {plain(w.sentence)}" for w in live.drift.words)]
+    stands = "HEAD has moved" if live.drift.moved else "HEAD is at home"
+    return [f"drift: {live.drift}; {stands}", *(f"{w.word}: {plain(w.sentence)}" for w in live.drift.words)]
 
 
 def log(baton: Baton, call: ToolCall) -> Answer:
@@ -185,11 +203,27 @@ def log(baton: Baton, call: ToolCall) -> Answer:
     track, everything = call.given.get("track"), call.given.get("all", False)
     if track is not None and everything:
         raise UsageError("'track' and 'all' exclude each other")
-    history = baton.history(track, limit=call.given.get("max_count", LISTED), everything=everything)
+    most = call.given.get("max_count", LISTED)
+    try:
+        history = baton.history(track, limit=most + 1, everything=everything)
+    except NoCheckpointError:
+        if baton.readable_tips().problems:
+            raise
+        return Answer(document={"checkpoints": []}, text=_NOTHING)
     meta, said = _meta(baton)
-    value: dict[str, Json] = {"checkpoints": [{**stored_document(s), **meta.document(s.id)} for s in history.items]}
-    text = "\n".join(_row(baton, s) for s in history.items) or "there is no checkpoint to list"
-    return Answer(document=value, text=text, warnings=(*_left_out(history.problems), *said))
+    items, warnings = history.items[:most], _left_out(history.problems)
+    value: dict[str, Json] = {"checkpoints": [{**stored_document(s), **meta.document(s.id)} for s in items]}
+    rows = [_row(baton, s) for s in items]
+    if len(history.items) > most:
+        rows.append("there are more: a greater 'max_count' lists them")
+        value["more"] = True
+    none = "there is no checkpoint to list" if warnings or not most else _NOTHING
+    return Answer(document=value, text="\n".join(rows) or none, warnings=(*warnings, *said))
+
+
+def _none(warnings: Sequence[str]) -> str:
+    """Say that there is no track, or, where something is left out, none that can be read."""
+    return f"{NO_TRACK}\nhint: {MENDS}" if warnings else _NOTHING
 
 
 def _row(baton: Baton, stored: Stored) -> str:
@@ -302,9 +336,13 @@ def status(baton: Baton, call: ToolCall) -> Answer:
     """Say where every track is, how it stands, and what moved since."""
     tracks, problems = baton.status()
     going, everything = open_turn(baton, tracks), call.given.get("all", False)
-    rows = [*dashboard(baton, _look(baton), tracks, going, everything=everything)] if tracks else [NONE, f"hint: {TAKE_ONE}"]
-    warnings = (*_left_out(problems), *dict.fromkeys(text for t in tracks for text in uncompared(t.live)))
-    return Answer(document=standing_document(baton, tracks, going), text="\n".join(rows), warnings=warnings)
+    rows = dashboard(baton, _look(baton), tracks, going, everything=everything, option="'all'") if tracks else ()
+    left = _left_out(problems)
+    warnings = (*left, *baton.newer([t.stored for t in tracks]))
+    warnings += tuple(dict.fromkeys(text for t in tracks for text in uncompared(t.live)))
+    listed = tracks if everything else sorted(tracks, key=lambda t: not t.current)[:LISTED]
+    value = {**standing_document(baton, listed, going), **({"more": True} if len(listed) < len(tracks) else {})}
+    return Answer(document=value, text="\n".join(rows) or _none(left), warnings=warnings)
 
 
 def _look(baton: Baton) -> Look:
@@ -317,13 +355,17 @@ def _look(baton: Baton) -> Look:
 def tracks(baton: Baton, call: ToolCall) -> Answer:
     """Tracks, newest first, one a line."""
     tips, current = baton.readable_tips(), baton.current()
+    items = tips.items if call.given.get("all") else tips.items[:LISTED]
     found: dict[str, Json] = {
         "current": current,
-        "tracks": [{"current": s.checkpoint.track == current, "checkpoint": stored_document(s)} for s in tips.items],
+        "tracks": [{"current": s.checkpoint.track == current, "checkpoint": stored_document(s)} for s in items],
     }
-    rows = [("* " if s.checkpoint.track == current else "") + _row(baton, s) for s in tips.items]
-    text = "\n".join(rows or [NONE, f"hint: {TAKE_ONE}"])
-    return Answer(document=found, text=text, warnings=(*_left_out(tips.problems), *baton.newer(tips.items)))
+    rows = [("* " if s.checkpoint.track == current else "") + _row(baton, s) for s in items]
+    if len(items) < len(tips.items):
+        rows.append(f"{len(tips.items)} tracks, {len(tips.items) - len(items)} not shown ('all')")
+        found["more"] = True
+    left = _left_out(tips.problems)
+    return Answer(document=found, text="\n".join(rows) or _none(left), warnings=(*left, *baton.newer(tips.items)))
 
 
 def search(baton: Baton, call: ToolCall) -> Answer:
@@ -342,12 +384,13 @@ def search(baton: Baton, call: ToolCall) -> Answer:
     found, places, problems = dict[Oid, Stored](), dict[Oid, list[str]](), list[Problem]()
     for name, wanted in (("words", Selection(words=(words,))), ("files", Selection(text=text))):
         if where in (name, "both") and (name == "words" or not given.get("regexp")):
-            history = baton.history(track, everything=track is None, limit=most, wanted=wanted)
+            history = baton.history(track, everything=track is None, limit=most + 1, wanted=wanted)
             problems += history.problems
             for stored in history.items:
                 found[stored.id] = stored
                 places.setdefault(stored.id, []).append(name)
-    items = sorted(found.values(), key=lambda s: s.checkpoint.created, reverse=True)[:most]
+    items = sorted(found.values(), key=lambda s: s.checkpoint.created, reverse=True)
+    more, items = len(items) > most, items[:most]
     changed = [stored for stored in items if "files" in places[stored.id]]
     listed = changes(baton, changed, [f"-S{text}", "--name-only", "--no-color", "--no-relative"], (), call.place, None)
     names = {s.id: raw.decode("utf-8", "replace").splitlines() for s, raw in zip(changed, listed, strict=True)}
@@ -357,7 +400,7 @@ def search(baton: Baton, call: ToolCall) -> Answer:
         said = lines[:1] if "words" in places[stored.id] else []
         paths = names.get(stored.id, [])
         rows += [_row(baton, stored), *_quoted([f"  {line(row)[:_EXCERPT]}" for row in said], stored)]
-        rows += [f"  in {plain(path)}" for path in paths[:_NAMED]]
+        rows += _quoted([f"  in {plain(path)}" for path in paths[:_NAMED]], stored)
         rows += [f"  and {len(paths) - _NAMED} files more"] if len(paths) > _NAMED else []
         documents.append(
             {
@@ -367,8 +410,10 @@ def search(baton: Baton, call: ToolCall) -> Answer:
                 "checkpoint": stored_document(stored),
             }
         )
+    rows += ["there are more: a greater 'max_count' finds them"] if more else []
     text = "\n".join(rows) or f"nothing is found of {in_quotes(first_line(text)[:60])}"
-    return Answer(document={"found": documents}, text=text, warnings=tuple(_left_out(problems)))
+    value: dict[str, Json] = {"found": documents, **({"more": True} if more else {})}
+    return Answer(document=value, text=text, warnings=tuple(dict.fromkeys(_left_out(problems))))
 
 
 def why(baton: Baton, call: ToolCall) -> Answer:
@@ -443,9 +488,12 @@ def _change(baton: Baton, call: ToolCall, op: Op, order: Order) -> Answer:
             did = "done" if safety is not None else "nothing has to change" if plan.complete else "nothing is changed"
             other = "redo" if op == "undo" else "undo"
             rows = [f"{did}: {line(plan.name)}", *([f"'{other}' takes it back"] if safety is not None else [])]
-            rows += [*step_lines(plan, safety, dry_run=False, verbose=False), *(f"hint: {text}" for text in plan_hints(plan))]
+            rows += [
+                *step_lines(plan, safety, dry_run=False, verbose=False),
+                *(f"hint: {_for_tools(text, call.tool)}" for text in plan_hints(plan)),
+            ]
             found = {**rewinding.document(plan, safety, said), "applied": True}
-            return Answer(document=found, text=_for_tools("\n".join(rows), call.tool), warnings=said)
+            return Answer(document=found, text="\n".join(rows), warnings=said)
         refused, said = "the plan is another one by now", outcome.said
     elif apply:
         refused = "'apply' comes with 'plan', the digest of the plan that was shown"
@@ -457,20 +505,21 @@ def _change(baton: Baton, call: ToolCall, op: Op, order: Order) -> Answer:
     idle = "has to change" if plan.complete else "would be changed"
     rows += [again, f"would be done: {line(plan.name)}"] if plan.wanted else [f"nothing {idle}: {line(plan.name)}"]
     rows += [*facts(plan), *step_lines(plan, None, dry_run=True, verbose=False)]
-    rows += [f"hint: {text}" for text in plan_hints(plan)]
+    rows += [f"hint: {_for_tools(text, call.tool)}" for text in plan_hints(plan)]
     said = (*said, *plan.warnings)
     found = {**rewinding.document(plan, None, said), "applied": False}
-    return Answer(document=found, text=_for_tools("\n".join(rows), call.tool), warnings=said, failed=bool(refused))
+    return Answer(document=found, text="\n".join(rows), warnings=said, failed=bool(refused))
 
 
 def _for_tools(text: str, tool: Tool | None) -> str:
-    """A text that names options of a verb, with the arguments of its tool in their place; command lines stay."""
+    """A text that names options of a verb, with the arguments of its tool in their place; command lines stay, but for the one
+    that takes a checkpoint."""
 
     def named(found: re.Match[str]) -> str:
         name = (found[1] or "").replace("-", "_")
         return f"'{name}'" if tool is not None and name in tool.arguments["properties"] else found[0]
 
-    return _OPTION.sub(named, text)
+    return _TAKE_ONE if text == TAKE_ONE else _OPTION.sub(named, text)
 
 
 def _paths(given: tuple[str, ...]) -> tuple[str, ...]:
@@ -542,6 +591,11 @@ def _schema(required: tuple[str, ...] = (), /, **properties: dict[str, Any]) -> 
     return {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False}
 
 
+def _result(required: tuple[str, ...], /, **properties: dict[str, Any]) -> dict[str, Any]:
+    """The schema of an answer, which has a version, and warnings where there are any."""
+    return _schema(("v", *required), v=_V, **properties, warnings=_WARNINGS)
+
+
 def _text(about: str, **more: Any) -> dict[str, Any]:
     return {"type": "string", "description": about, **more}
 
@@ -591,17 +645,16 @@ _APPLY = {
 
 def _changed(op: str) -> dict[str, Any]:
     """The schema of a plan, or of what was done."""
-    return _schema(
-        ("v", "op", "what", "plan", "target", "safety", "paths", "index", "warnings", "applied"),
-        v=_V,
+    return _result(
+        ("op", "what", "plan", "target", "safety", "paths", "index", "warnings", "applied"),
         op={"type": "string", "const": op},
         what={"type": "string"},
         plan={"type": "string"},
         target={"type": "string"},
         safety={"type": ["string", "null"]},
         paths=_LIST,
+        more=_MORE,
         index={"type": "boolean"},
-        warnings=_WARNINGS,
         applied={"type": "boolean"},
     )
 
@@ -609,16 +662,18 @@ def _changed(op: str) -> dict[str, Any]:
 TOOLS = (
     Tool(
         name="status",
-        about="Show every track: where it is, who was at work on it, how its tests stand, what moved since. Writes nothing.",
+        about="Show the tracks, the current one first: where each is, who was at work on it, how its tests stand, what moved "
+        f"since; {LISTED} unless all are asked for. Writes nothing.",
         arguments=_schema(all=_flag(False, "Show every track, however many.")),
-        result=_schema(("v", "tracks"), v=_V, tracks=_LIST, paused=_ANY, open_turn=_ANY),
+        result=_result(("tracks",), tracks=_LIST, more=_MORE, paused=_ANY, open_turn=_ANY),
         run=status,
     ),
     Tool(
         name="tracks",
-        about="List the tracks, newest first, each with its newest checkpoint; '*' is the current one of this work tree.",
-        arguments=_schema(),
-        result=_schema(("v", "current", "tracks"), v=_V, current={"type": ["string", "null"]}, tracks=_LIST),
+        about="List the tracks, newest first, each with its newest checkpoint; '*' is the current one of this work tree. "
+        f"At most {LISTED}, unless all are asked for.",
+        arguments=_schema(all=_flag(False, "List every track, however many.")),
+        result=_result(("current", "tracks"), current={"type": ["string", "null"]}, tracks=_LIST, more=_MORE),
         run=tracks,
     ),
     Tool(
@@ -626,16 +681,14 @@ TOOLS = (
         about=f"What the next runner needs to go on: the newest checkpoint of a track. {_DATA} Also repairs what is derived "
         "from the chains, and the LATEST files.",
         arguments=_schema(track=_TRACK, live=_flag(False, "Also say how HEAD and the files have moved since.")),
-        result=_schema(
-            ("v", "checkpoint", "runs", "warnings"),
-            v=_V,
-            checkpoint=_ANY,
+        result=_result(
+            ("checkpoint", "runs", "warnings"),
+            checkpoint={"type": ["object", "null"], "description": "None where there is none yet."},
             live=_ANY,
             since=_ANY,
             told=_ANY,
             decisions=_LIST,
             runs=_LIST,
-            warnings=_WARNINGS,
         ),
         run=resume,
         writes=True,
@@ -648,9 +701,8 @@ TOOLS = (
             track=_TRACK,
             words=_flag(False, "Judge since the words were written that the checkpoint carries, not since it was taken."),
         ),
-        result=_schema(
-            ("v", "track", "id", "live", "facts"),
-            v=_V,
+        result=_result(
+            ("track", "id", "live", "facts"),
             track=_text("The track."),
             id=_text("The checkpoint's id."),
             foreign=_FOREIGN,
@@ -664,14 +716,12 @@ TOOLS = (
         about="Record a checkpoint: what is done, what comes next, and the whole work tree. HEAD, branches, index and files "
         "stay as they are.",
         arguments=_schema(**_WORDS),
-        result=_schema(
-            ("v", "redacted", "warnings"),
-            v=_V,
+        result=_result(
+            ("redacted", "warnings"),
             checkpoint=_ANY,
             plan=_ANY,
             redacted=_LIST,
             set_current={"type": "boolean"},
-            warnings=_WARNINGS,
         ),
         run=snapshot,
         writes=True,
@@ -685,7 +735,7 @@ TOOLS = (
             max_count={"type": "integer", "minimum": 0, "description": "List at most so many.", "default": LISTED},
             all=_flag(False, "List those of every track."),
         ),
-        result=_schema(("v", "checkpoints"), v=_V, checkpoints=_LIST),
+        result=_result(("checkpoints",), checkpoints=_LIST, more=_MORE),
         run=log,
     ),
     Tool(
@@ -695,7 +745,7 @@ TOOLS = (
             checkpoint=_text(f"A name: {_NAMES}.", default="@"),
             track=_text("The track that @ stands for; default: the current one."),
         ),
-        result=_schema(("v", "checkpoint"), v=_V, checkpoint=_ANY),
+        result=_result(("checkpoint",), checkpoint=_ANY),
         run=show,
     ),
     Tool(
@@ -712,14 +762,12 @@ TOOLS = (
             name_status=_flag(False, "Show the names of the files and what became of them."),
             patch=_flag(False, "Show the changes; the default unless another form is given."),
         ),
-        result=_schema(
-            ("v", "checkpoints", "diff", "truncated", "warnings"),
-            v=_V,
+        result=_result(
+            ("checkpoints", "diff", "truncated", "warnings"),
             checkpoints=_LIST,
             foreign=_FOREIGN,
             diff={"type": "string"},
             truncated={"type": "boolean"},
-            warnings=_WARNINGS,
         ),
         run=diff,
         most=2 * MAX_DIFF,
@@ -737,7 +785,7 @@ TOOLS = (
             track=_text("Only this track; default: all."),
             max_count={"type": "integer", "minimum": 0, "description": "Find at most so many.", "default": LISTED},
         ),
-        result=_schema(("v", "found"), v=_V, found=_LIST),
+        result=_result(("found",), found=_LIST, more=_MORE),
         run=search,
     ),
     Tool(
@@ -745,9 +793,8 @@ TOOLS = (
         about="Show the words behind a line of a file: the checkpoint or commit that it came with, its prompt, tests, what the "
         f"agent said, and the line before. {_DATA}",
         arguments=_schema(("place",), place=_text("FILE:LINE, such as src/num.py:13, as the file is now.")),
-        result=_schema(
-            ("v", "file", "line", "text", "origin", "path", "then", "before"),
-            v=_V,
+        result=_result(
+            ("file", "line", "text", "origin", "path", "then", "before"),
             file=_text("The file."),
             line={"type": "integer"},
             text={"type": "string"},
@@ -843,17 +890,22 @@ def answer(
     try:
         done = _called(tool, given, place, repo_root, checkpoint_dir, agent)
     except BatonError as error:
-        rows = [f"fatal: {error.message}", *(f"hint: {_for_tools(hint, tool)}" for hint in error.hints)]
+        rows = [f"fatal: {_for_tools(error.message, tool)}", *(f"hint: {_for_tools(hint, tool)}" for hint in error.hints)]
     except OSError as error:
         rows = [f"fatal: {os_error(error)}"]
     except Exception as error:  # the last door: a client sees an answer, whatever went wrong
         rows = [f"fatal: {type(error).__name__}: {error}", "hint: this is a bug in gitbaton"]
     else:
-        rest = "; the structured content has them" if version >= _STRUCTURED else ""
-        rows = [_cut(done.text, tool.most, rest), *(f"warning: {_one_line(text)}" for text in done.warnings[:_MAX_WARNINGS])]
+        whole = bool({"all", "max_count"} & {name for name, item in given.items() if item})
+        value = done.document if whole else _fitted(done.document)
+        has = "some of them" if value.get("more") else "them"
+        rest = f"; the structured content has {has}" if version >= _STRUCTURED else ""
+        warnings: list[Json] = [_one_line(text) for text in done.warnings[:_MAX_WARNINGS]]
+        rows = [_cut(done.text, tool.most, rest), *(f"warning: {text}" for text in warnings)]
         text = plain(_whole("\n".join(rows)), keep="\n\t")
         found: dict[str, Json] = {"content": [{"type": "text", "text": text}], "isError": done.failed}
-        return {**found, "structuredContent": _sound({"v": 1, **done.document})} if rest else found
+        told = {"warnings": warnings} if warnings else {}
+        return {**found, "structuredContent": _sound({"v": 1, **value, **told})} if rest else found
     text = _whole(_cut("\n".join(_one_line(row) for row in rows)))
     return {"content": [{"type": "text", "text": text}], "isError": True}
 
@@ -881,8 +933,22 @@ def _called(
             # One that was killed is ended before anything is written.
             ends = tool.writes and call.given.get("apply", not (tool.plans or call.given.get("dry_run")))
             said += recover(baton) if ends else ["an interrupted restore waits to be ended"]
+        unread = baton.store.unread  # a comparison of files goes on with another store
         done = tool.run(baton, call)
+        said = [*said, *{**unread, **baton.store.unread}.values()]
     return replace(done, warnings=(*said, *done.warnings))
+
+
+def _fitted(found: dict[str, Json]) -> dict[str, Json]:
+    """A document with as much of a long list as an agent has room for, one entry at least."""
+    for name in _LONG:
+        items = found.get(name)
+        if isinstance(items, list):
+            sizes = accumulate(len(json.dumps(item)) for item in items)
+            fit = max(sum(size <= MAX_LIST for size in sizes), 1)
+            if fit < len(items):
+                return {**found, name: items[:fit], "more": True}
+    return found
 
 
 def _one_line(text: str) -> str:

@@ -111,8 +111,7 @@ def command(
 def _none(ctx: Invocation, baton: Baton, runs: Sequence[Unfinished], *, json: bool, stable: bool) -> int:
     """Say that there is no checkpoint yet, which is an answer, and how to begin; name the runs that are not finished."""
     if json:
-        none: list[Json] = []
-        print_json({"checkpoint": None, "decisions": none, "runs": [one.document for one in runs], "warnings": none})
+        print_json(document(None, None, runs))
     elif stable:
         terminal.say_lines(_going_on(runs))
     else:
@@ -130,8 +129,10 @@ def _going_on(runs: Sequence[Unfinished]) -> Iterator[str]:
         yield key_value("run_continue", one.going_on)
 
 
-def document(found: "Resumed", told: "Told | None", runs: Sequence[Unfinished]) -> dict[str, Json]:
-    """Return the JSON of what the next runner needs to go on."""
+def document(found: "Resumed | None", told: "Told | None", runs: Sequence[Unfinished]) -> dict[str, Json]:
+    """Return the JSON of what the next runner needs to go on; of where there is no checkpoint yet, None."""
+    if found is None:
+        return {"checkpoint": None, "decisions": [], "runs": [one.document for one in runs], "warnings": []}
     return {
         "checkpoint": stored_document(found.stored),
         **({"live": live_document(found.live)} if found.live else {}),

@@ -185,10 +185,17 @@ def open_turn(baton: Baton, tracks: Sequence[TrackStatus]) -> "UnderWay | None":
 
 
 def dashboard(
-    baton: Baton, look: Look, tracks: Sequence[TrackStatus], going: "UnderWay | None", *, everything: bool
+    baton: Baton,
+    look: Look,
+    tracks: Sequence[TrackStatus],
+    going: "UnderWay | None",
+    *,
+    everything: bool,
+    option: str = "--all",
 ) -> Iterator[str]:
     """Yield the current track first, then the newest; one line each, as many as the screen takes; at last all of them in one
-    line, and where the words of the current one are older, what has happened since, and the open turn, ``going``."""
+    line, and where the words of the current one are older, what has happened since, and the open turn, ``going``.
+    ``option``: what shows all."""
     tracks = sorted(tracks, key=lambda t: not t.current)
     first = tracks[0]
     older = first.current and first.stored.checkpoint.carried is not None
@@ -198,7 +205,11 @@ def dashboard(
     shown = tracks if everything or look.rows is None else tracks[: max(look.rows - lines, 1)]
     yield from look.table(TABLE, [_cells(baton, look, t) for t in shown], heading=True)
     foreign, hidden = sum(t.stored.foreign for t in tracks), len(tracks) - len(shown)
-    parts = [counted(len(tracks), "track"), f"{foreign} foreign" * bool(foreign), f"{hidden} not shown (--all)" * bool(hidden)]
+    parts = [
+        counted(len(tracks), "track"),
+        f"{foreign} foreign" * bool(foreign),
+        f"{hidden} not shown ({option})" * bool(hidden),
+    ]
     said = ", ".join(filter(None, parts))
     if first.current:
         drift = ((f"{said}.  {bare(first.stored.checkpoint.track)}: ", ""), *look.drift(first.live))

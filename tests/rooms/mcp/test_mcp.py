@@ -98,7 +98,9 @@ def test_each_tool_says_what_its_verb_prints(repo: Sandbox) -> None:
         await client.ok("snapshot", track="t", label="milestone", note=None)
         repo.commit("moved")
         for tool, given, line in SAME:
-            assert await client.ok(tool, **given) == repo.baton(*line.split(), "--json").json, line
+            found = await client.ok(tool, **given)
+            assert found.pop("more", False) == (line in ("log t -n 1", "log -n 0"))
+            assert found == repo.baton(*line.split(), "--json").json, line
         repo.write("a.txt", "dry\n")
         before = refs(repo)
         plan = await client.ok("snapshot", track="t", step="dry", dry_run=True)
@@ -126,7 +128,7 @@ def test_the_text_is_short_and_names_origin_and_age(repo: Sandbox) -> None:
         assert "... (58005 more characters)" in text
         repo.commit("moved")
         text = said(await client.call("verify"))
-        assert "\ndrift: head-ahead:1\nhead-ahead:1: " in text
+        assert "\ndrift: head-ahead:1; HEAD has moved\nhead-ahead:1: " in text
         many = await client.call("snapshot", track="t", step="many", decisions=[f"decision {n}" for n in range(2000)])
         assert not many.is_error
         text = said(await client.call("resume"))
@@ -251,7 +253,7 @@ REFUSED: tuple[tuple[str, dict[str, Any], str], ...] = (
 @pytest.mark.deep
 def test_errors_are_the_house_s_and_write_nothing(repo: Sandbox) -> None:
     async def steps(client: Client) -> None:
-        assert (await client.fatal("resume")).startswith("fatal: there is no checkpoint in this repository\nhint: take one")
+        assert (await client.fatal("show")).startswith("fatal: there is no checkpoint in this repository\nhint: take one")
         await client.ok("snapshot", track="t", step="one", label="twin")
         await client.ok("snapshot", track="t", step="two", label="twin")
         before = refs(repo)
@@ -295,7 +297,7 @@ def test_the_repository_may_come_go_and_change(tmp_path: Path) -> None:
         assert "is not in a git repository" in await client.fatal("resume")
         again = Sandbox.init(place, "--object-format=sha256")
         again.commit("first", a_txt="one\n")
-        assert (await client.fatal("resume")).startswith("fatal: there is no checkpoint in this repository\nhint: take one")
+        assert (await client.fatal("show")).startswith("fatal: there is no checkpoint in this repository\nhint: take one")
         found = await client.ok("snapshot", track="sha", step="256")
         again.write("a.txt", "now\n")
         assert len(found["checkpoint"]["id"]) == 64 and "+now" in (await client.ok("diff"))["diff"]
@@ -332,14 +334,21 @@ def test_stored_text_is_data(repo: Sandbox) -> None:
     name = "\x1b[1mclient\u202e\nforged" + "x" * 200
 
     async def steps(client: Client) -> None:
-        words = {"step": HOSTILE, "note": HOSTILE, "next_cmd": HOSTILE, "decisions": [HOSTILE], "label": HOSTILE}
+        words = {
+            "step": HOSTILE,
+            "note": HOSTILE,
+            "next_cmd": HOSTILE.partition("\u2028")[0],
+            "decisions": [HOSTILE],
+            "label": HOSTILE,
+        }
         (repo.path / "\x1b[2J").write_text("odd\n")
         (repo.path / os.fsdecode(b"\xff\x1b.txt")).write_text("\x1b[31m\x9b\u202e\n")
         repo.write(".env.\x1b", "kept out\n")
         found = await client.ok("snapshot", track="t", extra={"k": HOSTILE}, **words)
         c = found["checkpoint"]
         seen = plain(HOSTILE, keep="\n\t")
-        assert {k: c[k] for k in words} == {k: [seen] if k == "decisions" else seen for k in words}
+        wanted = {k: [seen] if k == "decisions" else seen for k in words}
+        assert {k: c[k] for k in words} == {**wanted, "next_cmd": plain(words["next_cmd"])}
         assert c["extra"] == {"k": seen}
         assert c["agent"]["name"] == "?[1mclient?"
         repo.commit("moved")

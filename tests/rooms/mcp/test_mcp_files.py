@@ -200,15 +200,3 @@ def test_a_line_is_told_with_what_is_behind_it(repo: Sandbox) -> None:
         assert done.structured_content["origin"] is None and "is in none yet" in said(done)
 
     talk(repo.path / "sub", steps)
-
-
-@pytest.mark.deep
-def test_an_empty_repository_says_how_to_begin(repo: Sandbox) -> None:
-    async def steps(client: Client) -> None:
-        for tool in ("status", "tracks"):
-            text = said(await client.call(tool))
-            assert text.startswith("No checkpoints here yet.\nhint: take one with 'git baton snapshot ")
-            assert (await client.ok(tool))["tracks"] == []
-        assert (await client.ok("search", text="x"))["found"] == []
-
-    talk(repo.path, steps)
