@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from gitbaton import Baton
+from gitbaton.checkpoints.store import chain_ref
 from gitbaton.checkpoints.store.turns import turns
 from tests.kit import Sandbox
 from tests.kit.agents import Client
@@ -347,3 +348,15 @@ def test_an_id_from_before_still_names_its_checkpoint(three: Sandbox) -> None:
         for name in (row["id"], row["id"][:8]):
             assert three.ok("show", name, "--json").json["checkpoint"]["step"] == row["step"]
     assert three.ok("show", f"{before[0]['id']}~1:a.txt").out == "2"
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("name", ["HEAD", "-x", "@", "a~1"])
+def test_a_deleted_track_with_a_name_of_earlier_versions_comes_back(repo: Sandbox, name: str) -> None:
+    repo.ok("snapshot", "--track", "t", "one")
+    repo.git("update-ref", chain_ref(name), "refs/baton/tracks/t")
+    repo.ok("snapshot", "--track=" + name, "two")
+    repo.ok("tracks", "delete", "--yes", "--", name)
+    assert repo.baton("snapshot", "--track=" + name, "a new one").code == 129
+    assert repo.ok("tracks", "restore", "--", name).out.startswith(f"track '{name}' is back with 2 checkpoints")
+    assert "step=two\n" in repo.ok("resume", "--porcelain", "--track=" + name).out

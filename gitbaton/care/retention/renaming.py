@@ -124,7 +124,7 @@ def returning(baton: Baton, name: str) -> Return:
     meta, gone = survey(baton, held=False).meta, find_deleted(baton.repo, track)
     if track in store.chains()[0]:
         raise NoAnswerError(f"there is a track {in_quotes(track)}", room(store, track) if gone else look_at(track))
-    refuse_name(store, track)
+    refuse_name(store, track, kept=bool(gone))
     if not gone:
         raise NotFoundError(
             f"no deleted track {in_quotes(track)} is known here", "'git baton tracks' lists those that are here"

@@ -179,10 +179,10 @@ def contents(store: Store, draft: SnapshotDraft) -> Iterator[SnapshotDraft]:
         yield replace(draft, kept=tuple(ready))
 
 
-def refuse_name(store: Store, track: str) -> None:
-    """Raise UsageError for a new track's name that is read as something else, that looks like another's, or that differs from
-    one only in case, which is the same file on many disks."""
-    check_new_track(track)
+def refuse_name(store: Store, track: str, *, kept: bool = False) -> None:
+    """Raise UsageError for a new track's name that is read as something else, unless it is ``kept`` of one that was here, that
+    looks like another's, or that differs from one only in case, which is the same file on many disks."""
+    check_new_track(track, kept=kept)
     names = map(decode_track, below(store.repo, CHAINS))
     if not any(name is not None and name != track and looks(name) == looks(track) for name in names):
         return  # what lies there need not be a ref
