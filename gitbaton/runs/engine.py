@@ -9,12 +9,14 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
 
-from gitbaton.base.codec import in_quotes
+from gitbaton.base.codec import check_track, in_quotes
 from gitbaton.base.errors import BatonError, NoAnswerError, NotFoundError, RecordError, RunError, UnreadableRunError, UsageError
 from gitbaton.base.system.children import signals
 from gitbaton.base.values import replace, value
 from gitbaton.checkpoints.baton import Baton
+from gitbaton.checkpoints.store import chain_ref
 from gitbaton.checkpoints.store.provenance import of_run
+from gitbaton.checkpoints.store.write import refuse_name
 from gitbaton.git.objects import parse_commit
 from gitbaton.git.worktree.crashmarker import sweep
 from gitbaton.runs.attempt import Guards, perform, rejected, waits
@@ -260,6 +262,7 @@ class Engine:
         """Bring the steps of a plan to their results: what is unchanged is served, what changed is done again. ``only``: these
         steps and what they need."""
         steps = chosen(plan, only)
+        self._refuse_tracks(steps)
         with self._context(run, foreign, take, wait, plan.max_wall) as ctx, turn(ctx):
             return self._go(ctx, plan, steps, jobs)
 
@@ -275,6 +278,7 @@ class Engine:
         wait: float | None = None,
     ) -> Outcome:
         """Bring one step to its result. Raises UsageError when a step that it waits for has none in this run."""
+        self._refuse_tracks((step,))
         with self._context(run, foreign, take, wait, max_wall) as ctx, ctx.hold():
             for name in step.after:  # before anything is undone, or waited for
                 if ctx.step_state(name).end is None:
@@ -363,6 +367,12 @@ class Engine:
         with looking(self.baton, run, self.watch) as ctx:
             of, scope = everything(ctx, plan, strict=False)
             return explain(ctx, of, step, scope)
+
+    def _refuse_tracks(self, steps: Sequence[Step]) -> None:
+        """Raise UsageError for a track on which the checkpoint of a step could not be recorded when the step has run."""
+        for track in dict.fromkeys(step.checkpoint for step in steps):
+            if track is not None and self.baton.store.objects.info(chain_ref(check_track(track))) is None:
+                refuse_name(self.baton.store, track)
 
     def _context(
         self, run: str, foreign: bool, take: Take | None, wait: float | None, patience: float = PATIENCE, *, new: bool = True

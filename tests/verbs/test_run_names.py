@@ -55,6 +55,19 @@ def test_a_plan_goes_on_with_its_own_run(repo: Sandbox) -> None:
     assert len(names(repo)) == 3
 
 
+def test_a_track_that_cannot_be_is_refused_before_a_step_runs(repo: Sandbox) -> None:
+    for name in ("HEAD", "a..b"):
+        repo.write("p.toml", f'[step.s]\nrun = "touch ran"\ncheckpoint = "{name}"\n')
+        for words in (("--plan", "p.toml"), ("--step", "s", "--checkpoint", name, "--", "touch", "ran")):
+            done = repo.here("run", *words)
+            assert done.code == 129 and f"a new track cannot be called '{name}'" in done.err
+    assert not (repo.path / "ran").exists() and repo.git("for-each-ref", "refs/baton") == ""
+    repo.ok("snapshot", "--track", "t", "one")
+    repo.git("update-ref", "refs/baton/tracks/HEAD", "refs/baton/tracks/t")  # as earlier versions made one
+    assert repo.here("run", "--step", "s", "--checkpoint", "HEAD", "--", "touch", "ran").code == 0
+    assert "step=run: s ok\n" in repo.ok("resume", "--porcelain", "--track", "HEAD").out.replace(names(repo)[0], "run")
+
+
 def test_what_was_refused_names_no_run_that_is_none(repo: Sandbox) -> None:
     repo.write("bad.toml", "[step.s]\n")
     last = json.loads(repo.here("run", "--plan", "bad.toml", "--json").out.splitlines()[-1])
