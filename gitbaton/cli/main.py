@@ -96,12 +96,14 @@ def arguments(words: list[str]) -> tuple[list[str], list[str]]:
     before: list[str] = []
     at = 0
     while at < len(words) and words[at].startswith("-") and words[at] != "--":
+        if words[at] in ("-v", "--version"):  # the verb is not run, as git has it
+            return [*before, words[at]], []
         width = 2 if words[at] in ("--repo-root", "--checkpoint-dir") else 1
         before += [explicit.get(words[at], words[at]), *words[at + 1 : at + width]]
         at += width
     rest = words[at:]
-    if rest == ["version"]:  # as git has it
-        before, rest = [*before, "--version"], []
+    if rest == ["version"]:
+        return [*before, "--version"], []
     end = rest.index("--") if "--" in rest else len(rest)
     counts = [at for at, word in enumerate(rest[:end]) if re.fullmatch(r"-[0-9]+", word)]
     verb = find(rest)[0] if counts else ""
@@ -109,7 +111,9 @@ def arguments(words: list[str]) -> tuple[list[str], list[str]]:
         parameters = (p for p in declared(verb_function(verb)) if isinstance(p.of, Option))
         kinds = {name: p.kind for p in parameters for name, _ in p.names()}
         for at in counts:
-            if kinds.get("-n") is int and kinds.get(rest[at - 1], bool) is bool:  # else it is an option's value
+            word = rest[at - 1]
+            begun = (kind for name, kind in kinds.items() if len(word) > 2 and name.startswith(word))
+            if kinds.get("-n") is int and (kinds.get(word) or next(begun, bool)) is bool:  # else it is an option's value
                 rest[at] = f"-n{rest[at][1:]}"
     return before, rest
 
@@ -166,7 +170,7 @@ def _call(words: list[str], begun: Repo | None) -> object:
         ctx = Invocation(begun, f"git baton {verb}" if verb else "git baton", verb or "")
         ctx.meta[AFTER] = after(rest)
         main(ctx, **before)
-        return command(ctx, **given) if verb or not before["version"] else 0
+        return 0 if before["version"] else command(ctx, **given)
     from gitbaton.cli.usage import call_typer
 
     return call_typer(words, begun)

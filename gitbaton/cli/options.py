@@ -10,7 +10,8 @@ from gitbaton.base.values import value
 from gitbaton.git.repo import Repo
 
 AFTER = "gitbaton.after"  # how many words stood after `--`, in a context's meta; None without it
-_WHOLE = ("--all", "--checkpoint", "--file", "--agent")  # words that people mean by themselves, and no beginning of another
+# Words that people mean by themselves, and no beginnings of others: '--h' is '--help', and '--check' of other tools a dry run.
+_WHOLE = ("--all", "--checkpoint", "--file", "--agent", "--check", "--h", "--he", "--hel")
 
 
 class Invocation:

@@ -127,13 +127,17 @@ def test_an_option_of_another_tool_gets_the_right_neighbour_or_none(typed: str, 
 
 
 def test_the_beginning_of_an_option_is_enough_where_it_is_of_one_only(repo: Sandbox) -> None:
-    done = repo.ok("snapshot", "x", "--next", "pytest -x", "--valid=green", "--no-f", "--json")
+    done = repo.ok("snapshot", "x", "--note", "-n3", "--next", "pytest -x", "--valid=green", "--no-f", "--json")
     c = done.json["checkpoint"]
     assert (c["next_cmd"], c["validation"], c["files"]) == ("pytest -x", "green", None)
     both = repo.baton("log", "--s")
     assert (both.code, both.err) == (129, "fatal: '--s' could be '--since' or '--stat'\n")
     assert repo.ok("snapshot", "-m", "--next", "--dry").out.startswith("would record main: --next\n"), "a value is none"
     assert "unknown option '--checkpoint'" in repo.baton("resume", "--checkpoint", "main").err
+    assert repo.ok("log", "--grep", "-3").out == repo.ok("log", "--gre", "-3").out == "", "nor is one a count"
+    for words in (("export", "--h"), ("run", "--check", "make test", "--step", "a", "--", "touch", "ran")):
+        done = repo.baton(*words)
+        assert done.code == 129 and f"unknown option '{words[1]}'" in done.err and not (repo.path / "ran").exists()
     refused = repo.baton("log", "--until", "now", "--nope", "--unt", "now")
     assert "unknown option '--nope'" in refused.err, "also where typer reads the line"
 
@@ -141,6 +145,8 @@ def test_the_beginning_of_an_option_is_enough_where_it_is_of_one_only(repo: Sand
 def test_the_version_as_git_says_it(repo: Sandbox) -> None:
     said = repo.ok("--version").out
     assert said == repo.ok("version").out == repo.ok("-v").out != ""
+    assert said == repo.ok("-v", "snapshot", "x").out == repo.ok("--version", "log", "--no").out
+    assert repo.git("for-each-ref", "refs/baton") == "", "the verb is not run"
 
 
 def test_n_beside_a_step_is_no_next_command(repo: Sandbox) -> None:
