@@ -17,6 +17,7 @@ from gitbaton.agents.destructive import FILTER
 from gitbaton.agents.install.plan import File, digest, look
 from gitbaton.agents.settings import BOM, Document, Edit, MalformedError, Node
 from gitbaton.base.clients import NAMES
+from gitbaton.base.codec import means_else
 from gitbaton.base.errors import BatonError
 from gitbaton.base.system.files import shipped
 from gitbaton.base.values import value
@@ -243,7 +244,7 @@ def naming(text: str, track: str | None) -> str:
     the name can stand in Markdown."""
     if _TRACK.search(text):
         return _TRACK.sub(lambda _: f"const TRACK = {json.dumps(track)}", text, count=1)
-    option = f" --track {shlex.quote(track)}" if track is not None else ""
+    option = f" --track {shlex.quote(track)}" if track is not None and not means_else(track) else ""
     option = option if _OPTION.fullmatch(option) else ""
     return _SNAPSHOT.sub(lambda _: option, text)
 

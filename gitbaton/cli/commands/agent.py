@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Annotated, Optional
 
 from gitbaton.agents.install import agentdoctor, agents, levels
@@ -73,7 +74,7 @@ def command(
     if words[0] == "uninstall":
         _carry_out(ctx, where, agents.plan_uninstall(where, clients, every=every), dry_run, "nothing of ours is installed")
         return 0
-    track = check_new_track(track) if track else track
+    track = check_new_track(track, kept=_is_there(ctx, track)) if track else track
     plan = agents.plan_install(where, clients, track=track, agents_md=agents_md, trusted=give)
     question = agentdoctor.trust_question(where, clients, track, os.getcwd()) if give else None
     _carry_out(ctx, where, plan, dry_run, "everything is in place")
@@ -131,6 +132,13 @@ def _carry_out(ctx: Invocation, where: Place, plan: InstallPlan, dry_run: bool, 
             if not dry_run:
                 share(baton.repo)
     terminal.tell_hints([*tracked, *plan.remarks])
+
+
+def _is_there(ctx: Invocation, track: str) -> bool:
+    """Whether a track of this name is in this repository."""
+    with suppress(BatonError), opened(ctx) as baton:
+        return baton.store.has(track)
+    return False
 
 
 def _tracked(repo: Repo, plan: InstallPlan) -> Iterator[str]:

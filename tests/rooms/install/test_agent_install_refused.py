@@ -248,6 +248,11 @@ def test_texts_for_agents_name_the_track_of_the_hooks(repo: Sandbox) -> None:
 
     repo.ok("agent", "install", "claude")
     assert named() == ["", ""]
+    assert repo.baton("agent", "install", "claude", "--track", "HEAD").code == 129
+    repo.ok("snapshot", "--track", "t", "one")
+    repo.git("update-ref", "refs/baton/tracks/HEAD", "refs/baton/tracks/t")  # as earlier versions made one
+    repo.ok("agent", "install", "claude", "--track", "HEAD")
+    assert named() == ["", ""], "where it is not there a snapshot of that name is refused"
     repo.ok("agent", "install", "claude", "--track", "parser")
     assert named() == ["parser", "parser"]
     assert repo.ok("agent", "install", "claude").out == "everything is in place\n"
