@@ -60,14 +60,18 @@ def test_a_client_opened_above_its_repositories(tmp_path: Path) -> None:
     for name in ("b b", "c"):
         Sandbox.init(above.path / name)
     said = "'b b', 'c' below it are repositories: hooks of a client that is opened here do nothing\n     cd 'b b'"
-    assert f"note workspace: this folder is in no repository, and {said}\n" in above.ok("agent", "doctor").out
+    assert f"note workspace: this folder is in no work tree, and {said}\n" in above.ok("agent", "doctor").out
     above.ok("agent", "install", "claude", "--user")
     found = above.baton("agent", "doctor")
-    assert found.code == 1 and f"MEND workspace: this folder is in no repository, and {said} && claude\n" in found.out
+    assert found.code == 1 and f"MEND workspace: this folder is in no work tree, and {said} && claude\n" in found.out
     given = json.dumps({"session_id": "s", "cwd": str(above.path), "hook_event_name": "Stop"})
     done = above.baton("hook", "claude", "Stop", stdin=given.encode())
     assert (done.code, done.out, done.err) == (0, "", "")
     assert "workspace" not in Sandbox(above.path / "c").baton("agent", "doctor").out
+    Sandbox(above.path / "c").git("init", "-q", "--bare", str(tmp_path / "bare"))
+    Sandbox.init(tmp_path / "bare/linked")
+    said = "MEND workspace: this folder is in no work tree, and 'linked' below it is a repository: "
+    assert said in Sandbox(tmp_path / "bare").baton("agent", "doctor").out
 
 
 @pytest.mark.deep

@@ -76,7 +76,7 @@ def examine(places: Iterable[Place], cwd: str) -> list[DoctorFinding]:
 
 
 def _workspace(here: str, env: Mapping[str, str], installed: list[Row]) -> Iterator[DoctorFinding]:
-    """Whether a client that is opened in this folder, which is in no repository, stands above some."""
+    """Whether a client that is opened in this folder, which is in no work tree, stands above repositories."""
     below = list[str]()
     with suppress(OSError), os.scandir(here) as entries:
         below += sorted(entry.name for entry in entries if os.path.lexists(os.path.join(entry.path, ".git")))
@@ -85,7 +85,7 @@ def _workspace(here: str, env: Mapping[str, str], installed: list[Row]) -> Itera
     own = rows([Place(level="project", root=here, git_dir=None, env=env, manifests=())])
     calling = [row for row in (*installed, *own) if row.state != "not installed"]
     names, verb = some(len(below), first_few(below)), "is a repository" if len(below) == 1 else "are repositories"
-    text = f"this folder is in no repository, and {names} below it {verb}: hooks of a client that is opened here do nothing"
+    text = f"this folder is in no work tree, and {names} below it {verb}: hooks of a client that is opened here do nothing"
     mend = f"cd {quote(below[0])}" + (f" && {calling[0].client.programs[0]}" if calling else "")
     yield DoctorFinding(name="workspace", ok=not calling, text=text, mend=mend, remark=not calling)
 
