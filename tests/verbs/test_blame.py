@@ -232,19 +232,20 @@ def test_why_tells_the_prompt_the_tests_and_what_the_agent_said(repo: Sandbox, t
 
 
 @pytest.mark.full
-def test_why_quotes_no_other_turn_and_names_no_checkpoint_that_is_gone(repo: Sandbox, tmp_path: Path) -> None:
+@pytest.mark.parametrize("add", ["add ", ""])
+def test_why_quotes_no_other_turn_and_names_no_checkpoint_that_is_gone(repo: Sandbox, tmp_path: Path, add: str) -> None:
     repo.commit("first", num_py=FIRST)
     repo.ok("snapshot", "begin")
     talk = Talk(repo, tmp_path / "talk.jsonl")
     for asked, said, line in (("one", "One old test expects strings.", "# 1\n"), ("two", "", "# 2\n"), ("three", "", "# 3\n")):
-        talk.ask(asked)
+        talk.ask(add + asked)
         talk.edit("num.py", (repo.path / "num.py").read_text() + line)
         if said:
             talk.say(said)
         talk.stop()
     last = len((repo.path / "num.py").read_text().splitlines())
     out = repo.ok("why", f"num.py:{last - 1}").out
-    assert "  prompt   add two\n" in out and "said" not in out and "git baton diff" in out
+    assert f"  prompt   {add}two\n" in out and "said" not in out and "git baton diff" in out
     assert "  said     One old test expects strings.\n" in repo.ok("why", f"num.py:{last - 2}").out
     repo.ok("prune", "main", "--keep-last", "1")
     for number in (last - 2, last - 1, last):

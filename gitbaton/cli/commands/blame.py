@@ -195,7 +195,8 @@ def _words(baton: Baton, look: Look, stored: Stored) -> list[str]:
     tells = stored if c.kind == "auto" else turn_around(baton, stored)
     told = baton.told(tells) if tells is not None else None
     asked = (told.asked if told else ()) or (tells.checkpoint.observed.asked if tells and tells.checkpoint.observed else ())
-    prompt = turn_prompt(tells.checkpoint.step, asked) if tells is not None and asked else None
+    latest = told.latest if told else None  # which may say nothing by itself
+    prompt = turn_prompt(tells.checkpoint.step, asked) if tells is not None and asked else latest
     decided = [("decision", one.text) for one in c.decided if one.made >= c.created]
     words = [("step", brief(c.step)), *([("note", c.note)] if c.note else []), *decided] if c.kind == "manual" else []
     words += [("prompt", prompt.text)] if prompt is not None else []
