@@ -121,6 +121,7 @@ CHANGED = (
         r"\A(?=(?s:.*)would write run\.sh)",
         STAYS + "also takes back 1 edit of your own since: run.sh\n",
     ),
+    Changed("restore .*", r"^(would keep|keep|kept) (.*) \(unknown\)$", r"\1 \2 (not in that checkpoint)"),
     Changed("restore (-n )?main~1", r"\A(?=would|write)", '1 commit since stays: ID "faster"\n'),
     Changed("restore -n far --foreign", r"\A(?=would)", "2 commits since stay: 122e537124..9e322512a1\n"),
     Changed(

@@ -284,7 +284,7 @@ def test_at_is_what_a_verb_means_without_a_name(repo: Sandbox) -> None:
     assert beside.ok("tracks").out.startswith("  t")
     for verb in (["show", "--json"], ["diff", "--stat"], ["restore", "-n"], ["resume"], ["log"], ["verify"]):
         assert beside.baton(*verb, "@") == beside.baton(*verb), verb
-    assert beside.ok("restore", "-n", "@").out == "would write a.txt\n"
+    assert beside.ok("restore", "-n", "@").out == "recorded on main; you are on beside\nwould write a.txt\n"
     repo.ok("snapshot", "--track", "u", "two", "--no-set-current")
     for verb in (["show"], ["diff"], ["restore", "-n"]):
         both = [beside.baton(*verb), beside.baton(*verb, "@")]

@@ -223,7 +223,7 @@ def test_colours_as_other_verbs_have_them(repo: Sandbox) -> None:
 def test_a_tiny_window_lists_one_by_one(repo: Sandbox) -> None:
     grown(repo, 3)
     for size in ((1, 10), (4, 20), (5, 40)):
-        screen = Screen(repo, size=size)
+        screen = Screen(repo, "--foreign", size=size)  # written as another machine would
         assert [row.split()[0] for row in steps(screen.answer(WHICH, "m\n"))] == ["1"]
         assert [row.split()[0] for row in steps(screen.answer(WHICH, "2\n"))] == ["2"]
         screen.answer("[q]uit? ", "q\n")
