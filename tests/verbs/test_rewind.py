@@ -379,6 +379,7 @@ def test_without_a_terminal_129_and_the_plain_commands(box: Sandbox) -> None:
     assert rows[0].startswith("fatal: ") and all(row.startswith("hint: ") for row in rows[1:])
     for words in ("git baton log", "git baton restore --dry-run CHECKPOINT", "git baton restore CHECKPOINT"):
         assert words in done.err
+    assert "--conversation" not in done.err, "there is none"
     check_untouched(box, then, refs)
 
 
@@ -421,7 +422,7 @@ def test_a_turn_is_taken_back_and_what_came_since_stays(agent: Client, repo: San
     assert "1" in steps(screen.answer(WHICH, "1\n"))[0]
     shown = screen.answer(WHAT, "t\n")
     assert f"{dry}take this turn back: 1 remove, 1 write\n" in shown and "go back to here: 1 keep\n" in shown
-    assert shown.endswith("[t]ake this turn back, restore [f]iles or ")
+    assert shown.endswith("[t]ake this turn back, restore [f]iles, e[x]act or ")
     code, rest = screen.end()
     assert code == 0 and "done: revert of " in rest and "'git baton undo' takes it back" in rest
     assert (repo.path / "a.txt").read_text() == "one\n" and not (repo.path / "junk.txt").exists()
@@ -481,4 +482,8 @@ def test_a_checkpoint_of_no_turn_is_only_gone_back_to(agent: Client, repo: Sandb
     screen = Screen(repo)
     screen.answer(WHICH, "t~1\n")
     shown = screen.answer(WHAT, "q\n")
-    assert "take this turn back" not in shown and "files: 1 write, 2 keep\n" in shown and shown.endswith("restore [f]iles or ")
+    assert (
+        "take this turn back" not in shown
+        and "files: 1 write, 2 keep\n" in shown
+        and shown.endswith("restore [f]iles, e[x]act or ")
+    )

@@ -436,6 +436,30 @@ def test_every_key_of_the_footer_and_of_help_does_something(box: Sandbox) -> Non
 
 
 @pytest.mark.deep
+def test_an_exact_restore_is_a_key_away(box: Sandbox) -> None:
+    box.write("later", "x\n")
+
+    async def keys(picker: Picker, pilot: Pilot[Any]) -> None:
+        await pilot.press("down", "enter")
+        await until(pilot, lambda: any(row.startswith(". keep") and "later" in row for row in planned(picker)))
+        assert ("x", "exact", "exact") in picker.footer()
+        await pilot.press("x")
+        await until(pilot, lambda: any(row.startswith("- remove") and "later" in row for row in planned(picker)))
+        await pilot.press("x")
+        await until(pilot, lambda: any(row.startswith(". keep") and "later" in row for row in planned(picker)))
+        await pilot.press("x")
+        await until(pilot, lambda: any(row.startswith("- remove") and "later" in row for row in planned(picker)))
+        await pilot.press("enter")
+        await until(pilot, lambda: len(picker.deeds.restored) == 1 and not picker.busy)
+        await pilot.press("enter")
+        await until(pilot, lambda: picker.planning and picker.shown is not None)
+        assert not picker.meant.exact, "it counts for one plan"
+
+    on_screen(box, keys)
+    assert not (box.path / "later").exists()
+
+
+@pytest.mark.deep
 @pytest.mark.parametrize(
     "columns, list_keys, plan_keys",
     [

@@ -123,6 +123,11 @@ class RestorePlan:
         return bool(self.own or self.strangers)
 
     @property
+    def unknown(self) -> int:
+        """Number of files that stay though the checkpoint does not hold them; an exact restore would remove them."""
+        return sum(step.action == "keep" and step.reason != IGNORED_THEN for step in self.steps)
+
+    @property
     def complete(self) -> bool:
         """Whether every path that was asked for comes back."""
         return not any(step.action in ("conflict", "refuse") or step.reason == MARKED for step in self.steps)

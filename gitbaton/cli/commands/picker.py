@@ -81,6 +81,7 @@ MORE_KEYS: tuple[tuple[str, str], ...] = (
     ("tab", "mark the other; also left, right"),
     ("c b", "the conversation, both"),
     ("space", "overwrite this conflict, too"),
+    ("x", "remove what it does not hold"),
     ("esc", "back to the list"),
 )
 
@@ -109,6 +110,7 @@ BINDINGS: list[BindingType] = [
     Binding("enter", "enter", priority=True),
     Binding("space", "space", priority=True),
     Binding("escape", "home", priority=True),
+    Binding("x", "exact"),
     Binding("c", "deed('conversation')"),
     Binding("b", "deed('both')"),
     Binding("u", "step('undo')"),
@@ -463,7 +465,9 @@ class Picker(App[int]):
         does = OFFERED[op][1] if op == "revert" or other else "restore files"
         steps = self.shown.plan.steps if self.shown and op == "restore" else ()
         may = self.meant.over or any(step.action == "conflict" and step.reason != UNMERGED for step in steps)
-        return (("enter", does, "enter"), *(talk if able else ()), *(doubt if may else ()), *back)
+        rest: tuple[Key, ...] = (("x", "exact" if not self.meant.exact else "not exact", "exact"),)
+        more = op == "restore" and bool(self.meant.exact or (self.shown and self.shown.plan.unknown))
+        return (("enter", does, "enter"), *(talk if able else ()), *(doubt if may else ()), *(rest if more else ()), *back)
 
     def fit(self) -> None:
         """Rows as wide as the list is now."""
@@ -986,6 +990,12 @@ class Picker(App[int]):
             return
         self.meant = replace(self.meant, over=over)
         self._refresh_details()
+
+    def action_exact(self) -> None:
+        """In the plan of a restore: remove what the checkpoint does not hold, too, or not."""
+        if self.planning and not self.busy and self.shown is not None and self.shown.plan.op == "restore":
+            self.op, self.meant = "restore", replace(self.meant, exact=not self.meant.exact)
+            self._refresh_details()
 
     def action_home(self) -> None:
         """From the plan or a question back to the list, and from the list what was looked for is given up."""

@@ -15,7 +15,7 @@ from gitbaton.checkpoints.baton import Baton
 from gitbaton.checkpoints.names import only_branch, parted, unknown
 from gitbaton.checkpoints.render import in_shell, path_in_quotes, quoted, some
 from gitbaton.checkpoints.restore.recover import intent_path
-from gitbaton.checkpoints.restore.values import IGNORED_THEN, TEXT, UNDECIDED, UNMERGED, Order, RestorePlan
+from gitbaton.checkpoints.restore.values import TEXT, UNDECIDED, UNMERGED, Order, RestorePlan
 from gitbaton.checkpoints.store import safety_ref, tip_ref
 from gitbaton.cli.columns import brief, fitted
 from gitbaton.cli.common import (
@@ -66,7 +66,7 @@ def command(
     exact: Exact = False,
     index: Index = False,
     force: Force = False,
-    yes: Annotated[bool, Option("--yes", help="Do not ask.")] = False,
+    yes: Annotated[bool, Option("--yes", "-y", help="Do not ask.")] = False,
     foreign: Foreign = False,
     talk: Annotated[
         bool, Option("--conversation", help="Also write the conversation back, as a new session of its client.")
@@ -299,8 +299,7 @@ def show_plan(
     elif not plan.wanted:
         left = "would be changed" if dry_run else "is changed"
         terminal.say(fitted(f"nothing {'has to change' if plan.complete else left}: {brief(plan.name)}"))
-    later = sum(step.action == "keep" and step.reason != IGNORED_THEN for step in plan.steps)
-    if plan.op == "restore" and later:
+    if later := plan.unknown:
         stay = "1 file not in that checkpoint stays" if later == 1 else f"{later:,} files not in that checkpoint stay"
         terminal.tell(f"hint: {stay}; --exact removes what it does not hold, and undo brings it back")
     terminal.tell_hints(plan_hints(plan))

@@ -77,9 +77,10 @@ def command(
 
     Where the Python package 'textual' is installed (the extra 'ui') it takes the whole terminal: the checkpoints of a track,
     and beside them the words, the plan, the changes file by file and the conversation of the one that is selected. Enter shows
-    the plan, Tab the other one, and Enter carries out what is shown; c writes the conversation back, b both; u and r are undo
-    and redo. n makes a branch of a checkpoint, w a work tree, p pins it, y copies its id; l labels the files as they are now,
-    as a new checkpoint. '?' shows all keys. Without textual, with TERM=dumb or with --list it is a numbered list.
+    the plan, Tab the other one, and Enter carries out what is shown; c writes the conversation back, b both; x switches --exact
+    on and off; u and r are undo and redo. n makes a branch of a checkpoint, w a work tree, p pins it, y copies its id; l labels
+    the files as they are now, as a new checkpoint. '?' shows all keys. Without textual, with TERM=dumb or with --list it is a
+    numbered list.
 
     It asks on a terminal, and changes nothing before the last answer; Enter, q or the end of input leave with 0, Ctrl-C with
     130. What is done is exactly what was shown, and ends as 'git baton revert' or 'git baton restore' does: 'git baton undo'
@@ -279,7 +280,11 @@ class RewindDialog:
         while True:
             taken = self._turn(back)
             shown = self._shown(order, "go back to here" if taken else "files") if target is not None else None
-            choice = self._choice(turn=taken is not None, files=shown is not None, talk=talk is not None)
+            exact = shown is not None and bool(order.exact or shown.unknown)
+            choice = self._choice(turn=taken is not None, files=shown is not None, talk=talk is not None, exact=exact)
+            if choice == "x":
+                order = replace(order, exact=not order.exact)
+                continue
             plan = taken if choice == "t" else shown
             if plan is None or choice not in ("t", "f", "b"):
                 break
@@ -364,13 +369,21 @@ class RewindDialog:
             terminal.say(f"and {more} more; '{whole}' lists them")
         terminal.say(f"{label}: {counts(found)}")
 
-    def _choice(self, *, turn: bool, files: bool, talk: bool) -> str:
-        """``t``, ``f``, ``c``, ``b`` or ``q``, of those that can be had; empty where nothing can."""
+    def _choice(self, *, turn: bool, files: bool, talk: bool, exact: bool) -> str:
+        """``t``, ``f``, ``c``, ``b``, ``x`` or ``q``, of those that can be had; empty where nothing can."""
         if not turn and not files and not talk:
             return ""
-        words = {"t": "[t]ake this turn back", "f": "[f]iles", "c": "[c]onversation", "b": "[b]oth", "q": "[q]uit"}
-        offered = [key for key, can in (("t", turn), ("f", files), ("c", talk), ("b", files and talk), ("q", True)) if can]
-        kinds = ", ".join(words[key] for key in offered if key in ("f", "c", "b"))
+        words = {
+            "t": "[t]ake this turn back",
+            "f": "[f]iles",
+            "c": "[c]onversation",
+            "b": "[b]oth",
+            "x": "e[x]act",
+            "q": "[q]uit",
+        }
+        able = {"t": turn, "f": files, "c": talk, "b": files and talk, "x": exact, "q": True}
+        offered = [key for key, can in able.items() if can]
+        kinds = ", ".join(words[key] for key in offered if key in ("f", "c", "b", "x"))
         prompt = ", ".join([*([words["t"]] if turn else []), *([f"restore {kinds}"] if kinds else [])]) + f" or {words['q']}? "
         while True:
             answer = self.ask(prompt)
