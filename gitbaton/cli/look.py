@@ -34,8 +34,8 @@ _MOVES = {
     "unborn": "no commit",
     "operation:none": "operation over",
 }
-_COMMITS = re.compile(" commits? (?=ahead|behind)")
-_COUNTS = {"head-ahead": ("commit", " ahead"), "head-behind": ("commit", " behind"), "files-changed": ("file", "")}
+_PLAIN = re.compile(" commits?(?= ahead| behind)|(?<=file|iles) changed")  # words that a column does without
+_COUNTS = {"head-ahead": ("commit", " ahead"), "head-behind": ("commit", " behind"), "files-changed": ("file", " changed")}
 
 
 @value
@@ -64,6 +64,11 @@ class Look:
     def paint(self, text: str, slot: str | None) -> str:
         """Return a text in the colour of a slot."""
         return terminal.paint(text, slot, on=self.colors)
+
+    @property
+    def narrow(self) -> bool:
+        """Whether the screen is narrower than most: a line does with fewer words."""
+        return self.columns is not None and self.columns < 80
 
     def ids(self, oids: Iterable[Oid]) -> dict[Oid, Cell]:
         """Return checkpoints' ids as cells of one length, four or more digits, as many as make each of them unique here; many
@@ -101,6 +106,11 @@ class Look:
         """So many seconds: ``now``, ``4m``, ``3h``, ``2d``."""
         return next((f"{int(seconds // length)}{unit}" for unit, length in _UNITS if seconds >= length), "now")
 
+    def ago(self, then: datetime) -> str:
+        """Return an age in a sentence: ``4m ago``, ``just now``, ``on 2026-01-01``."""
+        age = self.age(then)
+        return "just now" if age == "now" else f"{age} ago" if age[-1].isalpha() else f"on {age}"
+
     def state(self, word: str, said: str = "") -> Cell:
         """Return the state of tests, by a verdict (``green``, ``failed``, ``stale``, ``pending``) or a run's result
         (``passed``, ...):"""
@@ -113,7 +123,7 @@ class Look:
         words = [w.word for w in live.drift.words]
         home = all(word.startswith("committed:") for word in words)
         said = ", ".join(self._move(word, live.head.oid) for word in words if home or not short or word[:9] != "committed")
-        return ((f"= {said or 'home'}", "home") if home else (f"! {_COMMITS.sub(' ', said) if short else said}", "drift"),)
+        return ((f"= {said or 'home'}", "home") if home else (f"! {_PLAIN.sub('', said) if short else said}", "drift"),)
 
     def _move(self, word: str, head: Oid | None) -> str:
         """A word of drift for people."""

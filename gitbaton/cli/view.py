@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from functools import partial
 
 from gitbaton.base.codec import bare, counted, first_line, plain
-from gitbaton.base.model import DecisionChanges, Live, Since, Stored, Told
+from gitbaton.base.model import DecisionChanges, FileState, Live, Since, Stored, Told
 from gitbaton.base.values import value
 from gitbaton.checkpoints.baton import Baton
 from gitbaton.checkpoints.render import (
@@ -18,6 +17,7 @@ from gitbaton.checkpoints.render import (
     kept_names,
     observed_pairs,
     passed,
+    path_in_line,
     quoting,
     sentences,
     since_run,
@@ -37,6 +37,7 @@ _ROOM = 24  # columns that a text gets beside its name
 _NAMES = 8  # of a list of files
 _MANY = 1000  # changed files, of which counting the lines takes long
 _KINDS = {"manual": "manual", "auto": "automatic", "safety": "before a restore"}
+_BITS = {"a": "assume-unchanged", "s": "skip-worktree", "i": "intent-to-add"}
 _LISTS = ("read", "found", "edited")
 _STAT = re.compile(r"(.* \| .*?)(\+*)(-*)")
 
@@ -118,7 +119,7 @@ def words(baton: Baton, look: Look, stored: Stored, facts: ViewFacts) -> list[Vi
     on = f", on {bare(c.branch) if c.branch else 'a detached HEAD'} at {baton.abbreviate(c.head)}" if c.head else ""
     kind = (look.kind(stored)[0], (f" {_KINDS.get(c.kind, c.kind)}", look.kind(stored)[0][1]))
     turn = f", turn {turn_of(c)}" if title_of(c).startswith(f"turn {turn_of(c)}  ") else ""
-    rows = [ViewRow(name="taken", text=f"{_when(look, c.created)}{by}{turn}{on}", state=kind)]
+    rows = [ViewRow(name="taken", text=f"{_when(look, c.created)}{by}{turn}{on}", state=kind), *_during(c.files)]
     if c.carried is not None:
         rows += [] if turn else [ViewRow(name="title", text=title_of(c))]
         then = f": {passed(since) or 'nothing'}" if since is not None else ""
@@ -144,7 +145,7 @@ def words(baton: Baton, look: Look, stored: Stored, facts: ViewFacts) -> list[Vi
 
 def observed(look: Look, stored: Stored, facts: ViewFacts) -> list[ViewRow]:
     """Return what the records of its client tell, the newest prompt first."""
-    ago = partial(_ago, look)
+    ago = look.ago
     pairs = observed_pairs(stored.checkpoint.observed, facts.later, facts.told, ago, lambda at: f"{ago(at)}:")
     asked = [pair for pair in pairs if pair[0] == "asked"]
     rest = [(name, text) for name, text in pairs if name not in ("asked", "tests")]
@@ -190,7 +191,22 @@ def files(look: Look, stored: Stored, table: str) -> list[ViewRow]:
         rows = [ViewRow(name="files", text="\n".join([said, *shown]), table=True, copied=True)]
     rest = [f"and {counted(found.skipped_more, 'path')} more"] if found.skipped_more else []
     left = [*skipped_lines(found.skipped, name), *rest]
-    return rows + ([ViewRow(name="left out", text="\n".join(left))] if left else [])
+    flagged = [
+        f"{', '.join(_BITS.get(bit, bit) for bit in flag.bits)}: {path_in_line(flag.path)}" for flag in found.index.flags
+    ]
+    flagged += [f"and {counted(found.index.flags_more, 'path')} more"] if found.index.flags_more else []
+    return [
+        *rows,
+        *(ViewRow(name=key, text="\n".join(said)) for key, said in (("left out", left), ("in index", flagged)) if said),
+    ]
+
+
+def _during(files: FileState | None) -> Iterator[ViewRow]:
+    """Yield what git was in the middle of."""
+    going = [f"a {first_line(files.operation.kind)} in progress"] if files and files.operation else []
+    going += [f"{counted(files.index.unmerged, 'path')} in conflict"] if files and files.index.unmerged else []
+    if going:
+        yield ViewRow(name="during", text=", ".join(going))
 
 
 def _some(names: Sequence[str]) -> str:
@@ -211,15 +227,9 @@ def _tests(look: Look, stored: Stored, facts: ViewFacts) -> Iterator[ViewRow]:
         changed = since_run(run, later)
         state = look.state(run.result) if changed == () else look.state("stale", f"{run.result}, stale")
         counts = test_result(run).removeprefix(run.result).strip(" ()")
-        text = f"{bare(first_line(run.command), blanks=True)}{counts and f': {counts}'}, {_ago(look, run.ended)}"
+        text = f"{bare(first_line(run.command), blanks=True)}{counts and f': {counts}'}, {look.ago(run.ended)}"
         text += test_changes(changed, run.edited_more).replace("; stale:", ";")
         yield ViewRow(name="tests", text="\n".join([text, *(f"failed: {first_line(name)}" for name in run.names)]), state=state)
-
-
-def _ago(look: Look, then: datetime) -> str:
-    """An age in a sentence: ``4m ago``, ``just now``, ``on 2026-01-01``."""
-    age = look.age(then)
-    return "just now" if age == "now" else f"{age} ago" if age[-1].isalpha() else f"on {age}"
 
 
 def _when(look: Look, then: datetime) -> str:
@@ -227,4 +237,4 @@ def _when(look: Look, then: datetime) -> str:
     here, today = then.astimezone(), look.now.astimezone().date()
     if not look.age(then)[-1].isalpha():
         return f"on {here:%Y-%m-%d at %H:%M}"
-    return f"{_ago(look, then)} ({here:{'%H:%M' if here.date() == today else '%Y-%m-%d %H:%M'}})"
+    return f"{look.ago(then)} ({here:{'%H:%M' if here.date() == today else '%Y-%m-%d %H:%M'}})"

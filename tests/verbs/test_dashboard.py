@@ -144,10 +144,10 @@ def test_what_failed_before_files_changed_is_stale(repo: Sandbox, tmp_path: Path
 @pytest.mark.deep
 def test_alone_with_a_checkpoint(repo: Sandbox) -> None:
     snap(repo, "parser", "lexer done", "--validation", "green", "--next-cmd", "pytest -x")
-    assert repo.ok().out == "parser  lexer done\n        + green  now  = home\nnext    pytest -x\n"
+    assert repo.ok().out == "parser  lexer done\n        + green  just now  = home\nnext    pytest -x\n"
     repo.write("new.txt", "x\n")
     assert repo.ok().out.splitlines()[1:] == [
-        "        ~ stale  now  ! 1 file",
+        "        ~ stale  just now  ! 1 file changed",
         "next    pytest -x",
         "'git baton diff' shows what changed since",
     ]

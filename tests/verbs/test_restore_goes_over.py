@@ -268,8 +268,8 @@ def test_commits_since_are_said_to_stay(repo: Sandbox) -> None:
     one = repo.git("rev-parse", "--short=10", "HEAD")
     done = repo.ok("restore", "t")
     assert done.out.splitlines()[:2] == [
-        f'1 commit since stays: {one} "the subject"; to take it back, too, commit the files as they are then;'
-        f" or without this restore: git revert {one}",
+        f'1 commit since stays: {one} "the subject"; to take it back as well, commit what this restore leaves,'
+        f" or run 'git revert {one}' in its place",
         "write a.txt",
     ]
     assert "keep new (committed here since)" in done.out.splitlines()

@@ -127,10 +127,10 @@ def test_the_drift_of_a_foreign_track_is_one_truth(repo: Sandbox, tmp_path: Path
     second = Sandbox(tmp_path / "second")
     second.ok("fetch", "origin")
     second.ok("tracks", "use", "p")
-    for drift, shown in (("none", "= home"), ("files-changed:1", "! 1 file")):
+    for drift, shown in (("none", "= home"), ("files-changed:1", "! 1 file changed")):
         heading, row, last = second.ok("status").out.splitlines()[:3]
         at = heading.index("DRIFT")
-        assert row[at:].startswith(shown) and last.endswith(f"p: {shown}"), second.ok("status").out
+        assert row[at:].startswith(shown.removesuffix(" changed")) and last.endswith(f"p: {shown}"), second.ok("status").out
         fields = second.ok("status", "--porcelain").out.splitlines()[-1].split("\t")
         assert fields[5] == drift and f"drift={drift}\n" in second.ok("resume", "--porcelain", "--live").out
         second.write("a.txt", "two\n")

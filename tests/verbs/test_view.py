@@ -66,6 +66,19 @@ def test_what_is_left_out_is_named(repo: Sandbox) -> None:
     assert row.startswith("files     none changed, 1 path left out: git baton show ")
 
 
+def test_what_git_was_in_the_middle_of_is_told(repo: Sandbox) -> None:
+    repo.git("checkout", "-qb", "side")
+    repo.commit("theirs", a_txt="theirs\n")
+    repo.git("checkout", "-q", "main")
+    repo.commit("ours", a_txt="ours\n", b_txt="b\n")
+    assert repo.run("git", "merge", "side").code == 1
+    repo.git("update-index", "--assume-unchanged", "b.txt")
+    repo.ok("snapshot", "one")
+    for verb in ("show", "resume"):
+        assert "\nduring    a merge in progress, 1 path in conflict\n" in repo.ok(verb).out
+    assert "\nin index  assume-unchanged: b.txt\n" in repo.ok("show").out
+
+
 @pytest.mark.deep
 def test_many_files_are_only_counted(repo: Sandbox) -> None:
     for number in range(1001):

@@ -193,7 +193,8 @@ class CheckpointGoal(Goal):
             return [said]  # git reverts no merge without being told which side, and who pulled does not mean to
         back, it = f"git revert {short if one else span}", "it" if one else "them"
         if both:
-            return [f"{said}; to take {it} back, too, commit the files as they are then; or without this restore: {back}"]
+            too = f"to take {it} back as well, commit what this restore leaves, or run '{back}' in its place"
+            return [f"{said}; {too}"]
         return [f"{said}; to take {it} back: {back}"]
 
     def known(self) -> Collection[str]:

@@ -88,7 +88,9 @@ def command(
     no_fold: Annotated[
         bool, Option("--no-fold", help="Show also turns without an edit, which else are one line. N does not count that line.")
     ] = False,
-    graph: Annotated[bool, Option("--graph", help="Draw every track as a lane, and the commits between them.")] = False,
+    graph: Annotated[
+        bool, Option("--graph", help="Draw every track as a lane, and the commits that checkpoints stand on.")
+    ] = False,
     json: AsJson = False,
     stable: Porcelain = False,
     nul: Nul = False,

@@ -212,7 +212,7 @@ def dashboard(
     ]
     said = ", ".join(filter(None, parts))
     if first.current:
-        drift = ((f"{said}.  {bare(first.stored.checkpoint.track)}: ", ""), *look.drift(first.live))
+        drift = ((f"{said}.  {bare(first.stored.checkpoint.track)}: ", ""), *look.drift(first.live, short=look.narrow))
         yield from look.table((Column(),), [(drift,)])
         if back:
             yield look.fit(look.mark(first.stored), back)
@@ -483,11 +483,12 @@ def _say(baton: Baton, look: Look, stored: Stored) -> None:
     c, mark = stored.checkpoint, look.mark(stored)
     name = (*mark, (plain(c.track), "current"))
     where = f"from {', '.join(map(plain, origins))}" if (origins := baton.store.origins(c.track)) else "from elsewhere"
-    drift = ((where, "foreign"),) if stored.foreign else look.drift(live)
+    drift = ((where, "foreign"),) if stored.foreign else look.drift(live, short=look.narrow)
     since = f"  since the words: {said}" if (said := since_of(stored, live)) else ""
+    tests = tests_of(stored, live, look)
     facts = (
-        *tests_of(stored, live, look),
-        (f"  {look.age(c.created)}  ", ""),
+        *(look.state("pending", "no tests known") if tests == look.state("pending") else tests),
+        (f"  {look.ago(c.created)}  ", ""),
         *drift,
         (since, ""),
         (f"  {plain(stored.restored)}" if stored.restored else "", ""),
