@@ -104,7 +104,12 @@ def test_the_wheel_says_its_licenses_and_holds_its_data(built: tuple[Path, Path]
     assert b"Apache License\n                           Version 2.0" in apache
     assert {f"{info}/licenses/LICENSE", f"{info}/licenses/gitbaton/data/licenses/NOTICE.txt"} <= names
     data = {f"gitbaton/{path.relative_to(PACKAGE)}" for path in (PACKAGE / "data").rglob("*") if path.is_file()}
-    assert data <= names and any(name.startswith("gitbaton/data/hooks/") for name in names)
+    pages = {name for name in data if "/data/man/" in name}
+    assert {name.partition("/data/share/")[2] for name in names if "/share/man/" in name} == {
+        name.replace("gitbaton/data/man/", "man/")
+        for name in pages  # each once
+    }
+    assert data - pages <= names and not pages & names and any(name.startswith("gitbaton/data/hooks/") for name in names)
     assert not [name for name in names if name.startswith("tests/") or name.endswith(".pyc")]
 
 

@@ -19,9 +19,7 @@ def files() -> dict[str, str]:
     found = {f"man1/git-baton-{verb.replace(' ', '-')}.1": pages.of(verb) for verb in verbs}
     found |= {"man1/git-baton.1": pages.of_all()}
     found |= {f"man7/gitbaton-{topic}.7": pages.of_guide(topic) for topic in pages.guides()}
-    made = {path: roff(path.split("/")[1], blocks) for path, blocks in found.items()}
-    # 'git help baton-show' looks for gitbaton-show, as there is no program git-baton-show.
-    return made | {path.replace("git-baton-", "gitbaton-"): f".so {path}\n" for path in made if "git-baton-" in path}
+    return {path: roff(path.split("/")[1], blocks) for path, blocks in found.items()}
 
 
 def roff(file: str, blocks: Iterable[PageBlock]) -> str:

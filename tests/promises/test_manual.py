@@ -13,7 +13,7 @@ import pytest
 import typer
 
 from gitbaton.cli.usage import Verbs, app
-from gitbaton.cli.verbs import VERBS, find, verb_function
+from gitbaton.cli.verbs import GROUPS, VERBS, find, verb_function
 from tests.kit import Sandbox
 from tests.kit.guides import WRITE
 from tests.kit.places import ROOT
@@ -88,7 +88,7 @@ def test_git_help_finds_the_pages_beside_the_program(repo: Sandbox, tmp_path: Pa
     (tmp_path / "p/bin").mkdir(parents=True)
     shutil.copytree(MAN, tmp_path / "p/share/man")
     monkeypatch.setenv("PATH", f"{tmp_path / 'p/bin'}{os.pathsep}{os.environ['PATH']}")
-    for name, said in (("baton", "hand the baton over inside git"), ("baton-run-why", "git baton run why STEP")):
+    for name, said in (("baton", "hand the baton over inside git"), ("git-baton-run-why", "git baton run why STEP")):
         done = repo.run("git", "help", name, env={"MANPAGER": "cat", "PAGER": "cat", "MANWIDTH": "100"})
         assert done.code == 0, done.err
         assert said in done.out
@@ -98,3 +98,9 @@ def test_shared_data_of_the_wheel_has_the_pages() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     shared = project["tool"]["hatch"]["build"]["targets"]["wheel"]["shared-data"]
     assert {shared[f"gitbaton/data/man/{name}"] for name in ("man1", "man7")} == {"share/man/man1", "share/man/man7"}
+
+
+def test_each_page_is_there_once() -> None:
+    verbs = [verb.replace(" ", "-") for title, verbs in GROUPS.items() if title for verb in verbs]
+    assert {path.name for path in (MAN / "man1").iterdir()} == {"git-baton.1", *(f"git-baton-{verb}.1" for verb in verbs)}
+    assert not [path for path in MAN.rglob("*.*") if path.read_text().startswith(".so ")]

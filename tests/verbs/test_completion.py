@@ -8,6 +8,7 @@ import select
 import shlex
 import shutil
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from gitbaton.cli.options import Argument, declared
 from gitbaton.cli.verbs import GROUPS, below, verb_function
 from tests.kit import Sandbox
 from tests.kit.places import ROOT
+from tests.kit.roff import MAN
 
 DATA = ROOT / "gitbaton/data/completion"
 GIT_COMPLETION = Path("/usr/share/bash-completion/completions/git")
@@ -157,11 +159,39 @@ def test_zsh(two: Sandbox) -> None:
         os.close(slave)
 
 
+def test_man_pages_are_linked_where_man_looks_and_go_with_the_last_completion(
+    repo: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tool, pages = tmp_path / "tool", tmp_path / ".local/share/man"
+    shutil.copytree(MAN, tool / "share/man")
+    monkeypatch.setattr(sys, "prefix", str(tool))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("XDG_DATA_HOME", raising=False)
+    monkeypatch.setenv("PATH", f"{tool / 'bin'}:/usr/bin:/bin")
+    assert "man page" not in repo.here("completion", "bash", "--install").out and not pages.exists()  # man finds those there
+
+    monkeypatch.setenv("PATH", f"{tmp_path / '.local/bin'}:/usr/bin:/bin")
+    (pages / "man1").mkdir(parents=True)
+    (pages / "man1/git-baton-log.1").symlink_to(tool / "share/man/man1/git-baton-log.1")  # of another installer
+    (pages / "man1/git-baton-show.1").symlink_to(tmp_path / "gone/git-baton-show.1")
+    count = sum(path.is_file() for path in MAN.rglob("*"))
+    assert f"linked {count - 1} man pages into ~/.local/share/man" in repo.here("completion", "bash", "--install").out
+    for path in MAN.rglob("*.*"):
+        assert (pages / path.relative_to(MAN)).read_text() == path.read_text()
+    assert "man page" not in repo.here("completion", "zsh", "--install").out, "all are there"
+    (pages / "man1/git-baton-why.1").unlink()  # as before an upgrade
+    assert "linked 1 man page into" in repo.here("completion", "zsh", "--install").out
+    assert "man page" not in repo.here("completion", "bash", "--uninstall").out, "zsh has them still"
+    assert f"removed {count - 1} man pages" in repo.here("completion", "zsh", "--uninstall").out
+    assert [path.name for path in pages.rglob("*.*")] == ["git-baton-log.1"]
+    assert repo.here("completion", "zsh", "--uninstall").out == "nothing of ours is installed\n"
+
+
 @pytest.mark.deep
 def test_it_is_written_where_each_shell_looks_and_taken_back(repo: Sandbox, tmp_path: Path) -> None:
     share = tmp_path / "share"
     env = {"XDG_DATA_HOME": str(tmp_path / "data"), "XDG_CONFIG_HOME": str(tmp_path / "config")}
-    env["XDG_DATA_DIRS"] = f"{tmp_path / 'none'}:{share}"
+    env |= {"XDG_DATA_DIRS": f"{tmp_path / 'none'}:{share}", "HOME": str(tmp_path)}
     for shell, name, place in (
         ("bash", "git-baton", "data/bash-completion/completions/git-baton"),
         ("zsh", "_git-baton", "data/zsh/site-functions/_git-baton"),
@@ -170,7 +200,7 @@ def test_it_is_written_where_each_shell_looks_and_taken_back(repo: Sandbox, tmp_
         text = (DATA / name).read_text()
         assert repo.ok("completion", shell).out == text
         done = repo.baton("completion", shell, "--install", env=env)
-        assert done.out == f"wrote {tmp_path / place}\n" and (tmp_path / place).read_text() == text
+        assert done.out.splitlines()[0] == f"wrote {tmp_path / place}" and (tmp_path / place).read_text() == text
         assert ("fpath=" in done.err) == (shell == "zsh") and f"'exec {shell}'" in done.err
         assert ("bash-completion, which reads it, is not found" in done.err) == (shell == "bash")
         stays = f"hint: your completion of {shell} stays: 'git baton completion {shell} --uninstall' removes it\n"

@@ -2,13 +2,14 @@
 
 import os
 import re
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import pairwise
 from typing import Annotated, Optional
 
 from gitbaton.base import terminal
-from gitbaton.base.codec import first_line, plain
+from gitbaton.base.codec import counted, first_line, plain
 from gitbaton.base.errors import BatonError, UsageError
 from gitbaton.base.model import Stored
 from gitbaton.base.system.files import shipped, write_atomic
@@ -26,6 +27,7 @@ SHELLS = {
     "zsh": ("_git-baton", "XDG_DATA_HOME", ".local/share", "zsh/site-functions/_git-baton"),
     "fish": ("git-baton.fish", "XDG_CONFIG_HOME", ".config", "fish/conf.d/git-baton.fish"),
 }
+MAN = "~/.local/share/man"  # man looks here where ~/.local/bin is on PATH
 SHARES = "/usr/local/share:/usr/share:/opt/homebrew/share"  # where bash-completion lies, unless XDG_DATA_DIRS says
 
 
@@ -41,6 +43,52 @@ def is_ours(place: str) -> bool:
         return "gitbaton:" in file.read()
 
 
+def installed() -> list[str]:
+    """List the shells whose completion in the user's folder is ours."""
+    found = []
+    for shell in SHELLS:
+        with suppress(OSError):
+            found += [shell] if is_ours(place_of(shell)) else []
+    return found
+
+
+def _man_pages() -> dict[str, str]:
+    """List the man pages of this installation: the place of each below ``MAN``, and what a link there says. It is relative, as
+    those of pipx, which links pages by itself, are not."""
+    found = {}
+    for section in ("man1", "man7"):
+        shared, folder = os.path.join(sys.prefix, "share/man", section), os.path.join(os.path.expanduser(MAN), section)
+        with suppress(OSError):
+            for name in os.listdir(shared):
+                if name.startswith(("git-baton", "gitbaton-")):
+                    page = os.path.join(os.path.realpath(shared), name)
+                    found[os.path.join(folder, name)] = os.path.relpath(page, os.path.realpath(folder))
+    return found
+
+
+def _link_man_pages() -> None:
+    """Link the pages where man finds them, unless it finds ours by itself, beside a program on PATH."""
+    folders = [os.path.join(os.path.dirname(one), "share/man") for one in os.environ.get("PATH", "").split(os.pathsep)]
+    if any(os.path.exists(f"{one}/man1/git-baton.1") for one in folders if one != os.path.expanduser(MAN)):
+        return
+    missing = {place: page for place, page in _man_pages().items() if not os.path.exists(place)}
+    for place, page in missing.items():
+        os.makedirs(os.path.dirname(place), exist_ok=True)
+        if os.path.islink(place):  # to what is gone
+            os.unlink(place)
+        os.symlink(page, place)
+    if missing:
+        terminal.say(f"linked {counted(len(missing), 'man page')} into {MAN}, where man looks while ~/.local/bin is on PATH")
+
+
+def _unlink_man_pages() -> int:
+    """Remove the links and count them."""
+    ours = [place for place, page in _man_pages().items() if os.path.islink(place) and os.readlink(place) == page]
+    for place in ours:
+        os.unlink(place)
+    return len(ours)
+
+
 def command(
     ctx: Invocation,
     shell: Annotated[str, Argument(metavar="bash|zsh|fish", help="For which shell.")],
@@ -51,7 +99,9 @@ def command(
 
     Verbs, options, values, tracks, checkpoints with their steps, runs, threads and paths are completed. The folder is below
     XDG_DATA_HOME (~/.local/share) for bash and zsh, below XDG_CONFIG_HOME (~/.config) for fish. A new shell has it. bash
-    needs bash-completion, zsh needs the folder in fpath: the hints of --install say so.
+    needs bash-completion, zsh needs the folder in fpath: the hints of --install say so. --install also links the man pages into
+    ~/.local/share/man where man does not find them by itself, as after 'uv tool install'; then 'git baton --help' shows one.
+    They go with the last completion.
 
     Examples:
         git baton completion bash
@@ -63,15 +113,16 @@ def command(
         raise UsageError(f"there is no completion for '{shell}'", f"it can be {', '.join(map(repr, SHELLS))}")
     text, place = shipped("completion", SHELLS[shell][0]), place_of(shell)
     if uninstall:
-        try:
-            ours = is_ours(place)
-        except FileNotFoundError:
+        if there := os.path.exists(place):
+            if not is_ours(place):
+                raise UsageError(f"'{place}' is not ours; it is left as it is")
+            os.unlink(place)
+            terminal.say(f"removed {place}")
+        pages = 0 if installed() else _unlink_man_pages()  # they go with the last completion
+        if pages:
+            terminal.say(f"removed {counted(pages, 'man page')} from {MAN}")
+        elif not there:
             terminal.say("nothing of ours is installed")
-            return 0
-        if not ours:
-            raise UsageError(f"'{place}' is not ours; it is left as it is")
-        os.unlink(place)
-        terminal.say(f"removed {place}")
         return 0
     if not install:
         terminal.write(text)
@@ -81,6 +132,7 @@ def command(
     os.makedirs(os.path.dirname(place), exist_ok=True)
     write_atomic(place, text.encode())
     terminal.say(f"wrote {place}")
+    _link_man_pages()
     if shell == "zsh":
         terminal.tell(f"hint: in ~/.zshrc, before compinit: fpath=({os.path.dirname(place)} $fpath)")
     elif shell == "bash":

@@ -1,6 +1,5 @@
 """``git baton install`` and ``uninstall``."""
 
-import contextlib
 import os
 from typing import Annotated, Optional
 
@@ -8,7 +7,7 @@ from gitbaton.agents.install import githooks as install
 from gitbaton.agents.install.plan import apply, share
 from gitbaton.base import terminal
 from gitbaton.base.errors import NoAnswerError, UsageError
-from gitbaton.cli.commands.completion import SHELLS, is_ours, place_of
+from gitbaton.cli.commands.completion import installed
 from gitbaton.cli.commands.retaining import NO_TERMINAL
 from gitbaton.cli.common import DryRun, Verbose, answer, askable, opened, print_plan, warn_all
 from gitbaton.cli.options import Argument, Invocation, Option
@@ -75,8 +74,6 @@ def uninstall(
     warn_all(plan.notices)
     if joined:
         terminal.tell("hint: the hooks of coding agents stay: 'git baton agent uninstall --all' takes them back")
-    for shell in SHELLS:
-        with contextlib.suppress(OSError):
-            if is_ours(place_of(shell)):  # of the user, whose other repositories have it, too
-                terminal.tell(f"hint: your completion of {shell} stays: 'git baton completion {shell} --uninstall' removes it")
+    for shell in installed():  # of the user, whose other repositories have it, too
+        terminal.tell(f"hint: your completion of {shell} stays: 'git baton completion {shell} --uninstall' removes it")
     return 0
