@@ -16,6 +16,7 @@ import pytest
 
 from gitbaton.base.codec import encode_track, is_hidden
 from gitbaton.base.model import Agent
+from gitbaton.base.values import replace
 from gitbaton.checkpoints.baton import Request
 from tests.kit import Sandbox
 from tests.kit.agents import Client
@@ -49,13 +50,14 @@ def write(clone: Clone, track: str, words: str = WORDS, one: str = WORDS.partiti
             track=track,
             step=words,
             note=words,
-            next_cmd=words,
             decisions=(words,),
             label=one,
             extra=(("key", words),),
             agent=Agent(name=one, session="s"),
         )
-        return baton.apply(baton.plan(request)).stored.id
+        plan = baton.plan(request)
+        checkpoint = replace(plan.draft.checkpoint, next_cmd=words)  # of several lines, as one from elsewhere may be
+        return baton.apply(replace(plan, draft=replace(plan.draft, checkpoint=checkpoint))).stored.id
 
 
 def seen(text: str) -> str:
