@@ -46,7 +46,7 @@ from gitbaton.base.model import (
 )
 from gitbaton.base.values import TYPE_CHECKING, replace, value
 from gitbaton.checkpoints import config, mirror
-from gitbaton.checkpoints.render import NO_CHANGES, in_shell, left_out, path_in_quotes, restored, uncompared
+from gitbaton.checkpoints.render import NO_CHANGES, left_out, path_in_quotes, restored, uncompared
 from gitbaton.checkpoints.store import (
     CURRENT,
     NOTES,
@@ -857,12 +857,9 @@ class Baton:
 
     def _instead(self, track: str) -> list[str]:
         """Return hints for a track that is not here: how it comes back where it was deleted, or which there are."""
-        from gitbaton.checkpoints.store.revision import find_deleted
+        from gitbaton.checkpoints.names import comes_back
 
-        with suppress(RecordError):
-            if find_deleted(self.repo, check_track(track)):
-                return [f"'git baton tracks restore {in_shell(track)}' brings back the one that was deleted"]
-        return self._others()
+        return comes_back(self.store, track) or self._others()
 
     def _others(self) -> list[str]:
         listed = {*self.store.chains()[0], *(s.checkpoint.track for s in self.readable_tips().items)}

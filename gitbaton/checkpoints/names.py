@@ -6,10 +6,11 @@ import os
 import re
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 
-from gitbaton.base.codec import counted, earlier_ids, in_quotes, means_else, payload, timestamp
+from gitbaton.base.codec import check_track, counted, earlier_ids, in_quotes, means_else, payload, timestamp
 from gitbaton.base.errors import (
     MENDS,
     TAKE_ONE,
@@ -21,7 +22,7 @@ from gitbaton.base.errors import (
     UsageError,
 )
 from gitbaton.base.model import Oid, Stored
-from gitbaton.checkpoints.render import candidate, in_shell
+from gitbaton.checkpoints.render import candidate, in_shell, title_of
 from gitbaton.checkpoints.store import CHAINS, SAFETY, TIPS, Store, chain_ref, fetched_ref, track_of
 from gitbaton.checkpoints.store.chain import MAX_COMMIT
 from gitbaton.checkpoints.store.refs import META
@@ -31,6 +32,7 @@ from gitbaton.git.reffiles import there
 _BACK = re.compile(r"(.+?)((?:\^|~[0-9]{0,9})+)\Z", re.DOTALL)
 _PARENT = re.compile(r"(.+)\^([2-9]|[1-9][0-9]{1,8})\Z", re.DOTALL)
 _AT = re.compile(r"(.+)@\{(.+)\}\Z", re.DOTALL)
+_TURN = re.compile(r"turn[ -]?([1-9][0-9]{0,5})\Z")
 _PREFIX = re.compile(r"[0-9a-f]{4,64}\Z")
 _LABEL = re.compile(rb'\n  "label": (?:null|"([^"\\]*)"),\n')
 _CREATED = re.compile(rb'\n  "created": "([0-9TZ:.-]{27})",\n')
@@ -51,9 +53,10 @@ def resolve(
     notes: bool = True,
     later: Later | None = None,
 ) -> Stored:
-    """Return the checkpoint that a name means: ``TRACK``, ``TRACK~3``, ``TRACK@{2 hours ago}``, an id or a unique prefix of
-    four or more, a label or a pin's name, a commit (the newest checkpoint its note names; a branch by its full name alone),
-    ``@`` (also ``@~3``, ``@{yesterday}``); ``@`` stands for the track ``at``, by default the current one, or the only one.
+    """Return the checkpoint that a name means: ``TRACK``, ``TRACK~3``, ``TRACK@{2 hours ago}``, ``TRACK@{turn 2}`` (the turn
+    of that number), an id or a unique prefix of four or more, a label or a pin's name, a commit (the newest checkpoint its note
+    names; a branch by its full name alone), ``@`` (also ``@~3``, ``@{yesterday}``), or, where nothing else is called so,
+    ``turn2``; ``@`` and ``turn2`` are of the track ``at``, by default the current one, or the only one.
     ``^`` after any of them is the one before, as ``~1``. Without ``notes`` no commit is looked for. ``later`` tells whether an
     open turn has changed
     files since the newest checkpoint of a track: it counts then, and ``TRACK~1`` is that checkpoint.
@@ -74,9 +77,9 @@ def resolve(
     reason: NotFoundError | None = None
     found: list[Stored] = []
     wanted = unicodedata.normalize("NFC", name)
-    spelled = _spelled(store, wanted, known, at, later) or _fetched(store, wanted)
+    spelled = _spelled(store, wanted, known, at, short, later) or _fetched(store, wanted)
     odd = wanted in known and means_else(wanted)  # an old track of such a name: what it is read as is meant, too
-    finders = [spelled, _spelled(store, wanted, known - {wanted}, at, later) if odd else None]
+    finders = [spelled, _spelled(store, wanted, known - {wanted}, at, short, later) if odd else None]
     for finder in filter(None, finders):
         try:
             found.append(finder())
@@ -108,10 +111,18 @@ def resolve(
         raise NotFoundError(unknown(name), TAKE_ONE)
     if not found and notes and (branch := branch or _branch(store, wanted)) is not None:
         raise _no_track(store, *branch, noted=bool(noted))
+    if not found and (turn := _TURN.match(wanted)):
+        return _one(f"turn {turn[1]}", _turns(store, at or _current_track(store), turn[1]), short)
     if not found:
         spelled_with = _BACK.match(wanted) or _AT.match(wanted)
-        meant = near(spelled_with[1] if spelled_with else wanted, [*known, *pins.values()])
-        perhaps = [f"perhaps {in_shell(meant)} is meant"] if meant else []
+        base = spelled_with[1] if spelled_with else wanted
+        meant = near(base, [*known, *pins.values()])
+        perhaps = comes_back(store, base) or ([f"perhaps {in_shell(meant)} is meant"] if meant else [])
+        with suppress(BatonError):
+            if _TURN.match(f"turn{wanted}") and _turns(store, at or _current_track(store), wanted):
+                perhaps = [f"perhaps 'turn{wanted}' is meant"]
+        if wanted == "turn":
+            perhaps = ["a turn is named in one word, as in 'turn2'"]
         if parent := _PARENT.match(wanted):
             perhaps = [f"a checkpoint has one before it: perhaps {in_shell(f'{parent[1]}~{parent[2]}')} is meant"]
         raise NotFoundError(unknown(name), *perhaps, "see 'git baton log --all'")
@@ -126,6 +137,16 @@ def unknown(name: str) -> str:
 def only_branch(name: str) -> str:
     """Return the message of a branch's name that is no track's."""
     return f"there is no track {in_quotes(name)}, only a branch of that name"
+
+
+def comes_back(store: Store, track: str) -> list[str]:
+    """Return the hint at how a deleted track comes back; none where no track of the name was deleted here."""
+    from gitbaton.checkpoints.store.revision import find_deleted
+
+    with suppress(RecordError, UsageError):
+        if find_deleted(store.repo, check_track(track)):
+            return [f"'git baton tracks restore {in_shell(track)}' brings back the one that was deleted"]
+    return []
 
 
 def parted(name: str, mark: str) -> tuple[str, str] | None:
@@ -191,7 +212,7 @@ def _one(name: str, found: list[Stored], short: int) -> Stored:
 
 
 def _spelled(
-    store: Store, name: str, chains: Collection[str], at: str | None, later: Later | None
+    store: Store, name: str, chains: Collection[str], at: str | None, short: int, later: Later | None
 ) -> Callable[[], Stored] | None:
     """Return a finder for a name that is spelled with a track, or with ``@`` for the one ``at``, or the current one."""
     if name in chains:
@@ -200,7 +221,7 @@ def _spelled(
     if back is not None and back[0] in ("@", *chains):
         return lambda: _back(store, _track(store, back[0], at), back[1], later)
     if moment is not None and moment[1] in ("@", *chains):
-        return lambda: _at(store, _track(store, moment[1], at), moment[2], later)
+        return lambda: _at(store, _track(store, moment[1], at), moment[2], short, later)
     return None
 
 
@@ -223,6 +244,9 @@ def _fetched(store: Store, name: str) -> Callable[[], Stored] | None:
 
     def found() -> Stored:
         items = history_at(store, *there[spelled]).items
+        if not items:
+            said = f"all that was fetched of {in_quotes(spelled)} was removed here"
+            raise NotFoundError(said, *comes_back(store, there[spelled][1]))
         digits = "0" if spelled == name else str(back[1]) if back else at[2] if at else ""
         if digits.isascii() and digits.isdecimal() and len(digits) < 10:
             items = items[int(digits) :]
@@ -256,7 +280,8 @@ def _current_track(store: Store) -> str:
 def _tip(store: Store, track: str) -> Stored:
     tip = store.readable(track)
     if tip is None:
-        raise NotFoundError(f"there is no track {in_quotes(track)}", "'git baton tracks' lists them")
+        hints = comes_back(store, track) or ["'git baton tracks' lists them"]
+        raise NotFoundError(f"there is no track {in_quotes(track)}", *hints)
     return tip
 
 
@@ -310,12 +335,14 @@ def _refuse_torn(store: Store, track: str, oids: list[Oid]) -> None:
         raise RecordError(torn, MENDS)
 
 
-def _at(store: Store, track: str, text: str, later: Later | None) -> Stored:
+def _at(store: Store, track: str, text: str, short: int, later: Later | None) -> Stored:
     """The newest checkpoint at a time in git's words; git itself reads them."""
     if text.isascii() and text.isdecimal() and len(text) < 8:
         return _back(store, track, int(text), later)
     if text == "manual":
         return _manual(store, track)
+    if turn := _TURN.match(text):
+        return _one(f"turn {turn[1]}", _turns(store, track, turn[1]), short)
     moment = moment_of(store, text, WHEN).replace(microsecond=999_999)
     latest = timestamp(moment).encode()
     oids = _chain(store, track)
@@ -362,6 +389,21 @@ def _manual(store: Store, track: str) -> Stored:
             return stored
     _refuse_torn(store, track, oids)
     raise NotFoundError(f"track {in_quotes(track)} has no manual checkpoint", _listing(track))
+
+
+def _turns(store: Store, track: str, number: str) -> list[Stored]:
+    """Return the checkpoints of a track whose title has the number of a turn: each session counts its own. Raises NotFoundError
+    where there is none."""
+    oids, found = _chain(store, track), list[Stored]()
+    for _, one, raw in _records(store, [(track, oid) for oid in oids], set()):
+        with suppress(RecordError):
+            if f'"turns": {number}'.encode() in raw:
+                stored = store.stored(one, track, one.oid)
+                found += [stored] if title_of(stored.checkpoint).startswith(f"turn {number} ") else []
+    if not found:
+        _refuse_torn(store, track, oids)
+        raise NotFoundError(f"track {in_quotes(track)} has no turn {number}", _listing(track))
+    return found
 
 
 def _noted(store: Store, name: str) -> set[Oid]:

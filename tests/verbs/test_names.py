@@ -6,6 +6,7 @@ import shlex
 import subprocess
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from gitbaton.base.model import Stored
 from gitbaton.git.repo import Door
 from tests.kit import Sandbox
 from tests.kit.agents import Client
+from tests.kit.talks import Talk
 from tests.kit.tiers import deep, some
 from tests.rooms.codec.test_codec import blob_id, checkpoint
 
@@ -76,6 +78,43 @@ def test_a_time_is_read_by_git(repo: Sandbox, baton: Baton) -> None:
         baton.resolve("t@{1 year ago}")
     with pytest.raises(UsageError, match="'blurb' is not a time that git understands"):
         baton.resolve("t@{blurb}")
+
+
+@pytest.mark.deep
+def test_a_turn_is_named_by_its_number(repo: Sandbox, tmp_path: Path) -> None:
+    repo.ok("snapshot", "--track", "t", "the words")
+    first = Talk(repo, tmp_path / "first.jsonl")
+    for number in (1, 2, 3):
+        first.ask(f"Write part {number} of it")
+        first.edit("x.py", f"{number}\n")
+        first.say("Done.")
+        first.stop()
+    newest = [row["id"] for row in repo.ok("log", "--json").json["checkpoints"]]
+    for name in ("turn3", "turn 3", "turn-3", "@{turn3}", "t@{turn 3}", "turn2"):
+        assert repo.ok("show", "--json", name).json["checkpoint"]["id"] == newest[3 - int(name.strip("}")[-1])], name
+    assert repo.ok("show", "--json", "turn3~1").json["checkpoint"]["id"] == newest[1]
+    assert "Write part 3" in repo.ok("revert", "-n", "turn2..turn3").out
+    for words in ("show 2", "revert 2", "restore 2", "log 2", "diff 2"):
+        done = repo.baton(*words.split())
+        assert done.code == 2 and "hint: perhaps 'turn2' is meant\n" in done.err, done.err
+    assert "turn" not in repo.baton("show", "9").err
+    for words in ("show turn 2", "log turn 2", "restore turn 2", "revert turn 2"):
+        done = repo.baton(*words.split())
+        assert "there is no checkpoint 'turn'\nhint: a turn is named in one word, as in 'turn2'\n" in done.err, done.err
+    done = repo.baton("revert", "turn9")
+    assert (done.code, done.err) == (2, "fatal: track 't' has no turn 9\nhint: to list them: git baton log --track t\n")
+    other = Talk(repo, tmp_path / "other.jsonl", session="5e551011-0000-4000-8000-000000000002")
+    other.ask("something else")
+    other.edit("y.py", "new\n")
+    other.say("Done.")
+    other.stop()
+    done = repo.baton("show", "turn1")
+    assert done.err.startswith("fatal: 'turn 1' could mean 2 checkpoints\n"), "each session counts its own"
+    assert done.err.index("something else") < done.err.index("Write part 1"), "the newest first"
+    repo.ok("snapshot", "--track", "u", "labelled so", "--label", "turn1")
+    assert repo.ok("show", "--json", "turn1").json["checkpoint"]["step"] == "labelled so"
+    repo.ok("tracks", "use", "u")
+    assert repo.ok("show", "--json", "t@{turn3}").json["checkpoint"]["id"] == newest[0]
 
 
 @pytest.mark.deep

@@ -206,6 +206,34 @@ def test_files_that_were_lost_are_written_anew(repo: Sandbox, asked: bool) -> No
 
 
 @pytest.mark.deep
+def test_where_it_was_current_and_is_gone_every_verb_says_how_it_comes_back(far: Far) -> None:
+    a, b = far.first, far.clone("b")
+    for track in ("docs", "web", "old"):
+        snap(a, f"words of {track}", track)
+    sync(a, b)
+    ok(b, "tracks", "use", "old")
+    ok(a, "tracks", "delete", "old", "--yes")
+    back = "hint: 'git baton tracks restore old' brings back the one that was deleted\n"
+    for words in ("log old", "log --track old", "show old", "resume old", "diff old"):
+        done = a.baton(*words.split())
+        assert done.code == 2 and back in done.err, (words, done.err)  # the remote has it still
+    done = a.baton("log", "origin/old")
+    assert done.err == f"fatal: all that was fetched of 'origin/old' was removed here\n{back}"
+    sync(a)
+    for words in ("log old", "show old~1", "log --track old", "resume old"):
+        assert back in a.baton(*words.split()).err, words
+    assert "hint: 'old' was the current track; another one: " in ok(b, "sync", "--yes", "origin").err
+    for words in ("log", "resume", "show"):
+        done = b.baton(words)
+        assert done.code == 128 and "hint: the tracks are 'docs', 'web'\n" in done.err, (words, done.err)
+    ok(b, "tracks", "delete", "web", "--yes")
+    assert "words of docs" in ok(b, "log").out, "the only one is meant"
+    ok(b, "tracks", "delete", "docs", "--yes")
+    for words in ("log", "resume", "status"):
+        assert ok(b, words).out.startswith("No checkpoints here yet."), words
+
+
+@pytest.mark.deep
 def test_words_that_are_none(repo: Sandbox) -> None:
     repo.ok("snapshot", "--track", "t", "--step", "s", "--no-files")
     for words in (("delete",), ("delete", "t", "u"), ("--yes",), ("use", "t", "--force"), ("drop", "t")):

@@ -117,7 +117,9 @@ class Store(Chains):
     def meant(self) -> list[str]:
         """Return the tracks that can be meant where none is named: those of here, if there are any, else those that came from
         elsewhere."""
-        return self.made_here() or list(self.chains()[0]) or list(self.strange())
+        own = self.made_here() or list(self.chains()[0])
+        found = _tips(self, {} if own else self.strange())  # all of one may have been removed here
+        return own or [*self.strange()] if found.problems else own or [s.checkpoint.track for s in found.items]
 
     def before(self, track: str) -> Stored | None:
         """Return the newest checkpoint of a track, as ``tip``, for a snapshot, which can do without: where only a remote's copy

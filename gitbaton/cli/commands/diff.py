@@ -106,7 +106,7 @@ def _meant(ctx: Invocation, baton: Baton, words: list[str], track: Optional[str]
         except NotFoundError as error:
             if is_path(place, word):
                 break
-            meant = [hint for hint in error.hints if hint.startswith("perhaps ")]
+            meant = [hint for hint in error.hints if hint.startswith(("perhaps ", "'git baton tracks restore "))]
             why = [] if error.message == unknown(word) else [error.message, *error.hints[:-1]]  # else it is said already
             raise NotFoundError(f"{in_quotes(word)} is neither a checkpoint nor a path", *(meant or why), NOT_THERE) from None
         if os.path.lexists(os.path.join(place, word)):

@@ -196,8 +196,8 @@ def _say_late(row: Union[Fetched, Joined]) -> None:
         )
 
 
-def say_joining(look: Look, baton: Baton, found: Joining, *, verbose: bool, dry_run: bool) -> None:
-    """Print one line for each track and thread that changed; of many how many."""
+def say_joining(look: Look, baton: Baton, found: Joining, current: Optional[str], *, verbose: bool, dry_run: bool) -> None:
+    """Print one line for each track and thread that changed; of many how many. ``current``: the current track before."""
     would, texts = "would be " if dry_run else "", list[tuple[str, str]]()
     for row in found.rows:
         counts = ((row.added, "joined"), (row.changed, "changed"), (row.removed, "removed"))
@@ -218,6 +218,8 @@ def say_joining(look: Look, baton: Baton, found: Joining, *, verbose: bool, dry_
                 f"'git baton tracks restore {in_shell(row.item[1])}' brings back what was deleted elsewhere, while git has it"
             )
             terminal.tell(f"hint: {back}")
+            if row.item[1] == current and baton.current() is None:
+                terminal.tell(f"hint: {in_quotes(current)} was the current track; another one: git baton tracks use NAME")
     warn_all(found.warnings)
 
 
@@ -527,7 +529,7 @@ def synchronize(
     with opened(ctx, dry_run=dry_run, talks="" if json else "looking at tracks") as baton:
         with exchange(baton, "sync", words, track, timeout, dry_run=dry_run, **kinds) as (remote, line, choice):
             manner = Manner(agree=partial(ask_consent, remote, yes=yes), scan=scan, write=not dry_run, partly=True)
-            done = sync.sync(baton, line, choice, manner)
+            current, done = baton.current(), sync.sync(baton, line, choice, manner)
             if json:
                 moved: dict[str, Json] = {
                     "fetched": gathered_document(done.gathered),
@@ -538,7 +540,7 @@ def synchronize(
             else:
                 look = looking(ctx, baton)
                 say_gathered(look, remote, done.gathered, verbose=verbose, news_only=True)
-                say_joining(look, baton, done.joining, verbose=verbose, dry_run=dry_run)
+                say_joining(look, baton, done.joining, current, verbose=verbose, dry_run=dry_run)
                 for part in done.pushing:
                     say_pushing(look, baton, remote, part, verbose=verbose, dry_run=dry_run)
                 if done.failure:

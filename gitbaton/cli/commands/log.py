@@ -449,5 +449,10 @@ def _meant(ctx: Invocation, baton: Baton, words: list[str], track: Optional[str]
                 baton.lead(names[0], track)
             except NotFoundError:
                 names, paths = [], words
-        refuse_no_paths(place, paths)
+        try:
+            refuse_no_paths(place, paths)
+        except NotFoundError:
+            if names:
+                baton.lead(names[0], track)  # of two wrong words the first is named
+            raise
     return (names[0] if names else None), paths

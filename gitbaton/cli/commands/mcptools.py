@@ -67,8 +67,8 @@ _KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "object": ("a map of texts", lambda item: isinstance(item, dict) and all(isinstance(i, str) for i in item.values())),
 }
 _NAMES = (
-    "a track (its newest), TRACK~3 (three before), TRACK@{2 hours ago}, an id or its first four or more digits, a label or "
-    "a pin's name, a commit (the newest checkpoint its note names), or @ (the newest of the current track)"
+    "a track (its newest), TRACK~3 (three before), TRACK@{2 hours ago}, turn2 (its number in the log), an id or its first four "
+    "or more digits, a label, a pin's name, a commit (the newest checkpoint its note names), or @ (the current track's newest)"
 )
 _FIELD = {"maxLength": MAX_FIELD}
 _ANY, _LIST, _V = {"type": "object"}, {"type": "array"}, {"type": "integer", "const": 1}

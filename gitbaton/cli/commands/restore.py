@@ -362,8 +362,8 @@ def revert(
 ) -> int:
     """Take back what a turn of an agent changed, and nothing else.
 
-    A turn is what happened from a prompt to its end; one that goes on, or was cut short, up to now. TURN is any name of a
-    checkpoint of it, as 'git baton log' shows them; A..B are the turns after A up to B, and A.. up to now. Several are taken
+    A turn is what happened from a prompt to its end; one that goes on, or was cut short, up to now. TURN is its number in the
+    log, as turn2, or any name of a checkpoint of it; A..B are the turns after A up to B, and A.. up to now. Several are taken
     back newest first, as one.
 
     Each path that the turn changed becomes what it was before. Where it was changed since, by whomever, that change stays: git

@@ -51,10 +51,10 @@ def command(
 ) -> int:
     """Show one checkpoint whole, or a file of it.
 
-    CHECKPOINT is a track (its newest), TRACK~3 (three before), TRACK^ (the one before), 'TRACK@{2 hours ago}', an id or its
-    first four or more digits, a label, the name that pin gave, a commit (the newest checkpoint its note names; a branch's
-    by its full name), @ (the newest of the current track, or of the only one), or REMOTE/TRACK (what was fetched of it). ^ goes
-    after any of them.
+    CHECKPOINT is a track (its newest), TRACK~3 (three before), TRACK^ (the one before), 'TRACK@{2 hours ago}', turn2 (by its
+    number in the log; 'TRACK@{turn2}' of another track), an id or its first four or more digits, a label, the name that pin
+    gave, a commit (the newest checkpoint its note names; a branch's by its full name), @ (the newest of the current track, or
+    of the only one), or REMOTE/TRACK (what was fetched of it). ^ goes after any of them.
 
     CHECKPOINT:PATH prints a file just as a restore would write it, or lists a folder. PATH is seen from the top of the work
     tree, and from the current directory where it begins with ./ or ../, as git has it.
