@@ -26,8 +26,8 @@ from gitbaton.agents.signs import (
     Searched,
     Sign,
 )
-from gitbaton.agents.turns import MINUTE, Deed, actions, alike, answers, idle, one_line, rows, tidy
-from gitbaton.base.codec import Json, cut, ending, first_line, middle
+from gitbaton.agents.turns import MINUTE, Deed, actions, alike, answers, one_line, rows, tidy
+from gitbaton.base.codec import Json, cut, ending, first_line, idle, middle
 from gitbaton.base.values import TYPE_CHECKING, replace, value
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable
 
 from gitbaton.agents.shell import LONGEST, Segment, UnreadableError, names_of, segments
+from gitbaton.base.codec import idle
 from gitbaton.base.values import TYPE_CHECKING, replace, value
 
 if TYPE_CHECKING:
@@ -17,21 +18,11 @@ if TYPE_CHECKING:
 MINUTE = 60.0
 """Seconds within which a prompt that says nearly the same as the one before stands in its place."""
 _SAME = 0.8
-_IDLE = (
-    r"(?i)"
-    r"(?:(?:ok(?:ay)?|yes|yep|yeah|yup|y|no|nope|n|sure|please|thanks?|thank you|great|good|nice|perfect|cool|right|fine|now"
-    r"|and|or|then|just|so|go|on|ahead|continue|carry|keep|going|proceed|next|resume|do|it|this|that|these|those|them|all|both|of|the"
-    r"|first|second|third|last|one|ones|two|three|option|choice|number|point|points|with|let'?s|let us|i"
-    r"|agree|agreed|approved?|correct|exactly|absolutely|definitely|sounds|looks|works|for me|to me|as|you|suggest(?:ed)?"
-    r"|propose[ds]?|recommend(?:ed)?|lgtm|hi|hello|hey|weiter|ja|nein|bitte|retry|again|try|\#?[0-9]{1,2}|[a-e])"
-    r"(?:[\s.,!:;)&+]|\Z)+)+\Z"
-)
 _GRANTS = (
     r"(?i)\b(?:(?:as|what|like|how|whatever|the way) you(?:'d|'ve| have| would|r last)? (?:just )?"
     r"(?:propose|suggest|recommend|sa(?:y|id)|describe|outline|plan|list|wrote|put it)"
     r"|your (?:last |first |second |third )?(?:proposal|suggestion|recommendation|idea|option|plan|point)s?\b)"
 )
-_IDLE_LENGTH = 80
 _ANSWER = 200  # characters of a prompt that may be an answer to a question
 _INDENT = 8
 _IMAGE = r"(?im)\[image(?: ?#\d+)?(?:: [^\]\n]{0,300})?\]|^[ \t]*</?image(?: [^<>\n]{0,300})?>[ \t]*$"
@@ -143,12 +134,6 @@ def _segments(command: str) -> tuple[Segment, ...]:
 
 def _base(word: str) -> str:
     return word.rpartition("/")[2]
-
-
-def idle(text: str) -> bool:
-    """Whether a prompt says nothing of what is wanted: ``continue``, ``ok``, ``yes, go on``, ``2``, ``the first one``."""
-    said = text.strip().strip("\"'")
-    return len(said) <= _IDLE_LENGTH and re.match(_IDLE, said) is not None
 
 
 def answers(text: str, words: str) -> bool:

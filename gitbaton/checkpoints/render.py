@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from types import MappingProxyType
@@ -16,6 +17,7 @@ from gitbaton.base.codec import (
     document,
     escaped,
     first_line,
+    idle,
     in_double_quotes,
     in_quotes,
     is_hidden,
@@ -56,6 +58,7 @@ from gitbaton.base.values import TYPE_CHECKING, replace
 if TYPE_CHECKING:
     from gitbaton.base.secrets import Redacted
 
+_BEGUN = 60  # characters by which a prompt that was cut is known
 _AGES = (("year", 31_536_000), ("month", 2_592_000), ("week", 604_800), ("day", 86_400), ("hour", 3600), ("minute", 60))
 _MARKUP, _QUOTES = (str.maketrans({char: f"\\{char}" for char in chars}) for chars in ("<[", "'`"))
 _NAMED = 3  # paths that a sentence names
@@ -665,6 +668,8 @@ def observed_pairs(
         return []
     before = before or when
     asked = [*(told.asked if told else observed.asked)]
+    known = max((one.at for one in asked), default=None)
+    asked += [one for one in observed.asked if known is not None and one.at > known]  # heard since that was stored
     if (
         told is not None
         and told.latest is not None
@@ -751,17 +756,25 @@ def _is_told_turn(c: Checkpoint) -> bool:
 
 
 def turn_prompt(step: str, asked: Sequence[Prompt]) -> Prompt:
-    """The prompt of the turn that a checkpoint ended: of those that its session has had, the newest that its step names; the
-    newest of all where it names none, for what only says to go on is not among them; else what its step has of it."""
-    own = [one for one in asked if not one.earlier]
-    named = next((one for one in reversed(own) if names_prompt(step, one)), own[-1] if own else None)
+    """The prompt of the turn that a checkpoint ended: of those that its session has had, the newest that its step names; else
+    what its step has of it, and the newest of all where that is nothing, or only says to go on and is not among them."""
+    own, said = [one for one in asked if not one.earlier], _said_in(step)
+    named = next((one for one in reversed(own) if names_prompt(step, one)), None)
+    if named is None and own and (not said or idle(said)):
+        return own[-1]
     return named or replace(asked[-1], text=step.partition(": ")[2].rpartition(LAST_PROMPT)[2] or step, earlier=False)
 
 
 def names_prompt(step: str, prompt: Prompt) -> bool:
     """Whether the step of a turn's checkpoint names a prompt as the turn's own."""
-    own = prompt_in(step)
-    return own != "" and first_line(prompt.text).startswith(own)
+    own, text = _said_in(step), " ".join(first_line(prompt.text).split())
+    begun = text.removesuffix("...").rstrip() if text.endswith("...") else ""
+    return own != "" and (text.startswith(own) or (len(begun) > _BEGUN and own.startswith(begun)))
+
+
+def _said_in(step: str) -> str:
+    """Return the prompt that the step of a turn's checkpoint names, as a client's records have it: without marks of images."""
+    return " ".join(re.sub(r"(?i)\[image[^]]*\]", "", prompt_in(step)).split()) if is_turn("auto", step) else ""
 
 
 def command_line(ran: Ran, at: str) -> str:

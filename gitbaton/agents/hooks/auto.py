@@ -15,9 +15,8 @@ from gitbaton.agents import transcripts
 from gitbaton.agents.client import client
 from gitbaton.agents.hooks.guard import CAME_AT, LATE, AgainError, log
 from gitbaton.agents.records import record_of
-from gitbaton.agents.turns import idle
 from gitbaton.base.clients import HookEvent
-from gitbaton.base.codec import Json, document, first_line, in_quotes, parse_transcript, transcript_text
+from gitbaton.base.codec import Json, document, first_line, idle, in_quotes, parse_transcript, transcript_text
 from gitbaton.base.errors import GitError, RefConflictError, ScanError, UnchangedError
 from gitbaton.base.model import (
     BEFORE_PROMPT,
@@ -241,7 +240,7 @@ def _take_once(baton: Baton, occasion: _Occasion, track: str) -> Session:
             return draft.checkpoint
         told = due.ends and _tells_of(newest.checkpoint, draft.checkpoint)
         names = occasion.spot is not None and bool(occasion.spot.refs) and draft.checkpoint.step != newest.checkpoint.step
-        if not (news or names or (due.ends and not told)) and _same(baton, draft, newest):
+        if not (news or names or (due.ends and not told)) and _same(baton, draft, newest, records=occasion.spot is None):
             raise (_EndKnownError if told else UnchangedError)("nothing is new since the newest checkpoint")
         return baton.redactor.checkpoint(carry(draft.checkpoint, baton.here(newest), due.turns, newest))
 
@@ -278,8 +277,11 @@ def _with_records(baton: Baton, occasion: _Occasion, due: _Due) -> tuple[_Due, C
     (event, whose), here, draft = occasion.of_turn(), due.here, due.plan.draft
     agent = _agent(baton, event, due.tip)  # last: the client may still be writing
     news, seen = False, None
-    if occasion.begins() or occasion.event.moment in _NOW:  # what is on record now may be of the turn that begins
+    now = occasion.begins() or occasion.event.moment in _NOW  # what is on record now may be of the turn that begins
+    if now and due.turn is None:
         observed = here.checkpoint.observed if here is not None and not here.foreign else None
+    elif now:
+        observed, *_ = _observed(baton, event, whose, agent, here, draft, read=False)
     else:
         observed, news, seen = _observed(baton, event, whose, agent, here, draft)
     step = draft.checkpoint.step
@@ -306,11 +308,19 @@ def _edited(baton: Baton, turn: Turn, session: Session, seen: Seen | None, ended
 
 
 def _observed(
-    baton: Baton, event: HookEvent, session: Session, agent: Agent, tip: Stored | None, draft: SnapshotDraft
+    baton: Baton,
+    event: HookEvent,
+    session: Session,
+    agent: Agent,
+    tip: Stored | None,
+    draft: SnapshotDraft,
+    *,
+    read: bool = True,
 ) -> tuple[Observed | None, bool, Seen | None]:
     """Return what the client has on record, with what was said stored beside the conversation, None where nothing is wanted or
-    known; whether that alone is worth a checkpoint; and what was read. Raises ScanError, AgainError; whatever else goes wrong
-    is noted, and the checkpoint is taken all the same."""
+    known; whether that alone is worth a checkpoint; and what was read. Where records are not ``read``, it is what is known of
+    them with the prompts of hooks, and nothing is stored. Raises ScanError, AgainError; whatever else goes wrong is noted, and
+    the checkpoint is taken all the same."""
     mode, root = baton.settings.observe, baton.repo.layout.root
     if mode == "none" or root is None:
         return None, False, None
@@ -319,13 +329,16 @@ def _observed(
     old = tip.checkpoint.observed if tip is not None else None
     long = os.environ.get(LATE) is not None or event.moment == "compact"
     try:
-        seen = observing.look(baton, event, facts_path(baton.repo, event), heard(session), _READING if long else None)
+        seconds, of = _READING if long else None, facts_path(baton.repo, event)
+        seen = observing.look(baton, event, of, heard(session), seconds, read=read)
         beside = (baton.told(tip) if tip is not None else None) or Told()
         shared = at_work(baton, event, lambda: draft.checkpoint.track) is not None
         changed = cache(lambda: _changed(baton, root, tip, draft))
         ground = observing.Ground(root=root, tree=draft.tree, changed=changed, shared=shared)
         found, said = baton.redactor.gathered(*observing.gather(mode, seen, agent, by_whom(baton, tip), beside, ground))
-        if mode == "all" and baton.settings.transcripts == "full":
+        if not read:
+            pass
+        elif mode == "all" and baton.settings.transcripts == "full":
             kept = found.said if said == beside else _kept(baton, agent, said) if said != Told() else None
             found = replace(found, said=kept)
         else:
@@ -475,8 +488,9 @@ def carry(checkpoint: Checkpoint, here: Stored, turns: int, newest: Stored | Non
     )
 
 
-def _same(baton: Baton, draft: SnapshotDraft, tip: Stored) -> bool:
-    """Whether the newest checkpoint holds the very files, index, HEAD and operation of a draft."""
+def _same(baton: Baton, draft: SnapshotDraft, tip: Stored, *, records: bool) -> bool:
+    """Whether the newest checkpoint holds the very files, index, HEAD and operation of a draft, and tells the same of a
+    client's ``records``, where these count."""
     new, old = draft.checkpoint, tip.checkpoint
     if draft.tree != tip.tree or (new.branch, new.head) != (old.branch, old.head):
         return False
@@ -486,7 +500,7 @@ def _same(baton: Baton, draft: SnapshotDraft, tip: Stored) -> bool:
     said, before = (c.observed.said if c.observed else None for c in (new, old))
     if _ends(new) and old.kind == "auto" and not _ends(old) and said != before:
         return False  # the end of a turn in whose midst the newest checkpoint was taken
-    if gist(new.observed) != gist(old.observed):
+    if records and gist(new.observed) != gist(old.observed):
         return False
     same = new.files.worktree.same(old.files.worktree) and _told(new) == _told(old)
     return same and stages == beside(baton.store, tip)

@@ -18,7 +18,7 @@ from gitbaton.agents.records import may_tell, record_of, signs
 from gitbaton.agents.signs import Asked, Branch, Edited, Looked, Planned, Record, Sign
 from gitbaton.agents.transcripts.files import blocks, lines_back, opened
 from gitbaton.agents.turns import Deed, one_line
-from gitbaton.base.clients import HookEvent
+from gitbaton.base.clients import DATABASES, HookEvent
 from gitbaton.base.codec import Json, canonical, cut, first_line, middle, parse
 from gitbaton.base.errors import RecordError
 from gitbaton.base.model import Action, Agent, ClientPlan, Observed, Oid, PlanItem, Prompt, Ran, Running, Stored, TestRun, Told
@@ -99,7 +99,7 @@ def look(
     """Read on in the records of an event's session; the state is left in the file ``path`` for the next look. It reads for so
     many ``seconds``, SECONDS where None are given. ``own``: the session itself looks; where no words are kept another's look
     leaves nothing, for of a command that goes on nothing would be left for its own. ``read``: else records are left unread, and
-    it is what the last look left, with the prompts of hooks.
+    it is what the last look left, with the prompts of hooks, which are left for the next look where there are no records.
 
     A transcript that was replaced is read anew. What cannot be read, or is no record, tells nothing; a prompt and last words
     that are on no record are those that hooks have ``heard``. Raises ScanError where a text cannot be redacted, OSError where
@@ -128,29 +128,35 @@ def look(
     whole = settings.observe == "all" and settings.transcripts == "full"
     facts = facts if whole else folding.unsaid(facts, asked=settings.observe == "all")
     after = replace(seen, facts=facts)
-    if after != before and read and (own or whole):
+    alone = not written(event.transcript or "") and event.agent not in DATABASES  # no record will tell of a prompt
+    if after != before and (read or alone) and (own or whole):
         put(baton.repo, path, canonical(_document(after)), fresh=f".{os.getpid()}", mode=0o600)
     return replace(after, later=max(0, facts.turns - facts.heard) if end is not None else 0)
 
 
 def _with_prompts(of: Client | None, seen: Seen, found: list[Sign], prompts: Sequence[Asked]) -> list[Sign]:
     """The signs of records, and prompts that they do not have, each before what is later. Where there are records, the newest
-    prompt may not be on one yet; an older one that is not was taken back, or is none."""
-    facts = seen.facts
-    for prompt in prompts[-1:] if found or seen.at > 0 else prompts:
+    prompt may not be on one yet; an older one that is not was taken back, or is none. Where there are none, what is not newer
+    than the newest that is known was taken in by an earlier look."""
+    facts, recorded = seen.facts, bool(found) or seen.at > 0
+    newest = facts.latest.at + _TICK if facts.latest is not None and not recorded else 0.0
+    earlier = {_known_by(prompt.text) for prompt in prompts[:-1]}
+    for prompt in prompts[-1:] if recorded else prompts:
         at = prompt.at or 0.0
-        if any(since - _AT_ONCE <= at <= until for since, until in seen.taken):
+        if at <= newest or any(since - _AT_ONCE <= at <= until for since, until in seen.taken):
             continue
         said = list(of.heard(prompt.at, prompt.text)) if of is not None else [prompt]
-        begun = {_known_by(sign.text) for sign in said if isinstance(sign, Asked)}
-        known = [(one.at or 0.0, one.text) for one in found if isinstance(one, Asked)]
-        known += [(one.at, one.text) for one in (*facts.asked, facts.latest, facts.approved) if one is not None]
-        near = _APART if found or seen.at > 0 else _TICK
-        recorded = near == _APART and any(one > at or _known_by(text) in begun for one, text in known)
-        ended = facts.heard_at  # what is on record before the end of a turn is no prompt that came after it
-        if not recorded and not any(abs(one - at) < near and not one <= ended < at for one, _ in known):
-            place = next((n for n, sign in enumerate(found) if sign.at is not None and sign.at >= at), len(found))
-            found = [*found[:place], *said, *found[place:]]
+        if recorded:
+            begun = {_known_by(sign.text) for sign in said if isinstance(sign, Asked)}
+            known = [(one.at or 0.0, one.text) for one in found if isinstance(one, Asked)]
+            known += [(one.at, one.text) for one in (*facts.asked, facts.latest, facts.approved) if one is not None]
+            ended = facts.heard_at  # what is on record before the end of a turn is no prompt that came after it
+            own = [(one, _known_by(text)) for one, text in known if _known_by(text) not in earlier - begun]
+            near = any(abs(one - at) < _APART and not one <= ended < at for one, _ in own)
+            if near or any(one > at for one, _ in known) or any(text in begun for _, text in own):
+                continue
+        place = next((n for n, sign in enumerate(found) if sign.at is not None and sign.at >= at), len(found))
+        found = [*found[:place], *said, *found[place:]]
     return found
 
 

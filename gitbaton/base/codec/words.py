@@ -31,6 +31,16 @@ _PICTURE = (
     "[\xa9\xae\u203c\u2049\u2122\u2139\u2194-\u21aa\u231a-\u23fa\u24c2\u25aa-\u25fe\u2600-\u27bf\u2934\u2935\u2b05-\u2b55\u3030\u303d"
     "\u3297\u3299\U0001f000-\U0001faff]"
 )
+_IDLE = (
+    r"(?i)"
+    r"(?:(?:ok(?:ay)?|yes|yep|yeah|yup|y|no|nope|n|sure|please|thanks?|thank you|great|good|nice|perfect|cool|right|fine|now"
+    r"|and|or|then|just|so|go|on|ahead|continue|carry|keep|going|proceed|next|resume|do|it|this|that|these|those|them|all|both|of|the"
+    r"|first|second|third|last|one|ones|two|three|option|choice|number|point|points|with|let'?s|let us|i"
+    r"|agree|agreed|approved?|correct|exactly|absolutely|definitely|sounds|looks|works|for me|to me|as|you|suggest(?:ed)?"
+    r"|propose[ds]?|recommend(?:ed)?|lgtm|hi|hello|hey|weiter|ja|nein|bitte|retry|again|try|\#?[0-9]{1,2}|[a-e])"
+    r"(?:[\s.,!:;)&+]|\Z)+)+\Z"
+)
+_IDLE_LENGTH = 80
 _BANNERS = ("gbeng", "gbsct", "gbwls")  # the flags whose tags are no hidden text
 _ENDS = r"""['"`\\()\[\]<>]|[,;:.!?](?=\s|\Z)|\A\W*\Z|\A\s|\s\Z"""
 _QUOTES = str.maketrans({char: f"\\{char}" for char in "'\"`\\"})
@@ -114,6 +124,12 @@ def first_line(text: str) -> str:
     """The first line of ``text`` that is not blank, without blanks around it, safe for a terminal; empty when there is none."""
     lines = (line.strip() for line in text.split("\n"))
     return plain(next((line for line in lines if line), ""))
+
+
+def idle(text: str) -> bool:
+    """Whether a prompt says nothing of what is wanted: ``continue``, ``ok``, ``yes, go on``, ``2``, ``the first one``."""
+    said = text.strip().strip("\"'")
+    return len(said) <= _IDLE_LENGTH and re.match(_IDLE, said) is not None
 
 
 def in_quotes(text: str) -> str:

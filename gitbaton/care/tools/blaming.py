@@ -10,12 +10,13 @@ from datetime import UTC, datetime, timedelta
 from itertools import groupby
 
 from gitbaton.base.errors import BatonError, NotFoundError, RecordError, UsageError
-from gitbaton.base.model import STEPPING, TURN_ENDED, Oid, Stored
+from gitbaton.base.model import STEPPING, TURN_ENDED, Oid, Stored, session_key
 from gitbaton.base.values import value
 from gitbaton.care.tools.comparing import tree_now
 from gitbaton.checkpoints.baton import Baton
 from gitbaton.checkpoints.render import names_prompt, path_in_quotes
 from gitbaton.checkpoints.store import SAFETY
+from gitbaton.checkpoints.store.turns import Span, begun_at, since, span_of, turns, until
 from gitbaton.git.objects import commit_data, new_object, parse_commit
 from gitbaton.git.questions import is_ancestor
 from gitbaton.git.run import mends
@@ -199,6 +200,68 @@ def turn_around(baton: Baton, stored: Stored) -> Stored | None:
     known = before.checkpoint.observed.asked if before is not None and before.checkpoint.observed is not None else ()
     over = any(abs(one.at - last.at) < _PART for one in known)
     return after if names_prompt(after.checkpoint.step, last) and not over else None
+
+
+def turns_behind(baton: Baton, lines: Iterable[BlamedLine]) -> dict[int, Span]:
+    """Return the turns of agents in which lines came into a work tree, by the number of the line: the one that its checkpoint
+    is of, or in which its commit was made; a line of which that is not sure is left out."""
+    asked = [line for line in lines if line.origin is not None]
+    tracks = dict.fromkeys(tip.checkpoint.track for tip in baton.store.tips().items) if asked else {}
+    known = {track: _Turns(turns(baton.store, track)) for track in tracks}
+    made: dict[tuple[Oid, str], list[tuple[Span, set[bytes] | None]]] = {}
+    found: dict[int, Span] = {}
+    for line in asked:
+        one, span = line.origin, None
+        if isinstance(one, Stored):
+            if one.checkpoint.kind == "auto" and one.checkpoint.track in known:
+                span = span_of(one, known[one.checkpoint.track])
+        elif one is not None:
+            key = one.oid, line.path
+            if key not in made:
+                around = [span for of in known.values() for span in of if _made_in(baton, span, one, line.path)]
+                made[key] = [(span, _lines_after(baton, span, line.path)) for span in around]
+            those = [span for span, after in made[key] if after is None or line.text in after]
+            those = [span for span in those if line.path in span.edited] or those
+            span = those[0] if len({session_key(each.session) for each in those}) == 1 else None
+        if span is not None:
+            found[line.number] = span
+    return found
+
+
+class _Turns:
+    """Turns that are read as far as they are asked for, and once."""
+
+    def __init__(self, rest: Iterator[Span]) -> None:
+        self.rest, self.read = rest, list[Span]()
+
+    def __iter__(self) -> Iterator[Span]:
+        yield from self.read
+        for span in self.rest:
+            self.read.append(span)
+            yield span
+
+
+def _made_in(baton: Baton, span: Span, commit: BlamedCommit, path: str) -> bool:
+    """Whether a commit with a file was made in a turn. Of one that the commit of anybody has ended only what the agent's own
+    tools edited is known to be the turn's."""
+    at = commit.created.timestamp()  # of whole seconds
+    if span.before is None or not since(span) - 1 < at <= until(span):
+        return False
+    if span.end is None and not span.open and path not in span.edited:
+        return False
+    if span.began is None and not span.open and (span.end is None or span.end.checkpoint.turn is None):
+        return False
+    head = begun_at(baton.store, span)
+    return head is None or not is_ancestor(baton.repo, commit.oid, head)
+
+
+def _lines_after(baton: Baton, span: Span, path: str) -> set[bytes] | None:
+    """Return the lines of a file at the end of a turn; None where that is now."""
+    if span.after is None or span.open:
+        return None
+    blob = _contents(baton, [span.after], path).get(span.after)
+    found = baton.repo.objects.read(blob, _LARGE) if blob is not None else None
+    return {*found.data.split(b"\n")} if found is not None and found.data else set()
 
 
 def safety_chains(baton: Baton) -> Iterator[tuple[Stored, ...]]:

@@ -7,10 +7,11 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
+from itertools import islice
 
 from gitbaton.base.codec import counted, cut, digest, first_line, in_quotes
 from gitbaton.base.errors import BatonError, NotFoundError
-from gitbaton.base.model import Oid, Stored, is_turn
+from gitbaton.base.model import BEFORE_PROMPT, LAST_PROMPT, Checkpoint, Oid, Stored, at_prompt, is_turn
 from gitbaton.base.values import value
 from gitbaton.care.scanning.objects import scanner
 from gitbaton.checkpoints.baton import Baton
@@ -18,6 +19,7 @@ from gitbaton.checkpoints.names import parted
 from gitbaton.checkpoints.render import current_plans, quoted, since_run, test_result, turn_of, turn_prompt, verdict
 from gitbaton.checkpoints.store import SAFETY
 from gitbaton.checkpoints.store.chain import AFTER, in_beside, replay
+from gitbaton.checkpoints.store.turns import turn_key
 from gitbaton.checkpoints.survey import tests_then
 from gitbaton.git.questions import is_ancestor, worktrees
 from gitbaton.git.run import zsplit
@@ -151,7 +153,7 @@ def summary(baton: Baton, given: SummaryPart, folders: Mapping[str, str]) -> lis
         origin = " (foreign)" if one.foreign else _origin(stored)
         decisions[one.text] = f"{text(one.text)}{' (withdrawn)' if digest(one.text) in gone else ''}{origin}"
     parts = [
-        ("What was done", list(dict.fromkeys(_done(items, text)))),
+        ("What was done", list(dict.fromkeys(_done(baton, items, text)))),
         ("Decisions", [f"- {said}" for said in decisions.values()]),
         ("Tests", list(_tests(baton, last, text))),
         ("Commits", list(_commits(baton, given, text))),
@@ -204,17 +206,47 @@ def _origin(stored: Stored) -> str:
     return " (foreign)" if stored.foreign_words else ""
 
 
-def _done(items: Sequence[Stored], text: Callable[[str], str]) -> Iterator[str]:
-    """Yield a line for each written step, and for each turn that changed a file."""
+def _done(baton: Baton, items: Sequence[Stored], text: Callable[[str], str]) -> Iterator[str]:
+    """Yield a line for each written step, and for each turn that changed a file, at its last checkpoint."""
+    parts: dict[object, list[Stored]] = {}
+    for stored in items:
+        parts.setdefault(turn_key(stored.checkpoint) or stored.id, []).append(stored)
+    last = {found[-1].id: found for found in parts.values()}
     for stored in items:
         c = stored.checkpoint
-        foreign = _origin(stored)
+        foreign, of = _origin(stored), [one for one in last.get(stored.id, ()) if _changed(one)]
         if c.kind == "manual":
             note = f": {text(c.note)}" if c.note else ""
             state = f" ({verdict(stored)})" if c.validation != "pending" else ""
             yield f"- **{text(c.step)}**{note}{state}{foreign}"
-        elif turn_of(c) and c.observed and c.observed.asked and c.files and c.files.changed:
-            yield f"- {text(turn_prompt(c.step, c.observed.asked).text)} ({counted(c.files.changed, 'file')}){foreign}"
+        elif of and (prompt := _prompt(c)):
+            many = _changed(of[0]) if len(of) == 1 else _count(baton, of)
+            cut_off = ", not ended" if at_prompt(c.kind, c.step) else ""
+            yield f"- {text(prompt)} ({counted(many, 'file')}{cut_off}){foreign}"
+
+
+def _changed(stored: Stored) -> int:
+    files = stored.checkpoint.files
+    return files.changed if files is not None else 0
+
+
+def _count(baton: Baton, items: Sequence[Stored]) -> int:
+    """Count the paths that checkpoints changed."""
+    pairs: list[tuple[Oid, Oid]] = []
+    for stored in items:
+        below = next(islice(baton.store.newest(stored), 1, None), None)
+        pairs.append((below.tree if below is not None else baton.store.base_tree(stored.checkpoint.head), stored.tree))
+    return len({path for found in differences(baton.repo, pairs).values() for path in found})
+
+
+def _prompt(c: Checkpoint) -> str:
+    """Return the prompt of the turn of a checkpoint; empty where it is of none."""
+    if c.step == BEFORE_PROMPT:
+        return ""
+    asked = c.observed.asked if c.observed is not None else ()
+    if asked and (turn_of(c) or not is_turn(c.kind, c.step)):
+        return turn_prompt(c.step, asked).text
+    return c.step.partition(": ")[2].rpartition(LAST_PROMPT)[2] if is_turn(c.kind, c.step) else ""
 
 
 def _tests(baton: Baton, last: Stored, text: Callable[[str], str]) -> Iterator[str]:

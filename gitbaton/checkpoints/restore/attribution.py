@@ -480,7 +480,8 @@ def _turns_since(baton: Baton, then: Stored, taken: Sequence[Stored]) -> list[Sp
     there = os.path.isdir(os.path.join(baton.repo.layout.git_dir, "baton", "sessions"))
     if not there and all(s.checkpoint.kind == "manual" for s in taken):
         return []
-    from gitbaton.checkpoints.restore.turnchoice import turns_here, until
+    from gitbaton.checkpoints.restore.turnchoice import turns_here
+    from gitbaton.checkpoints.store.turns import until
 
     start = then.checkpoint.created.timestamp()
     try:
@@ -491,7 +492,7 @@ def _turns_since(baton: Baton, then: Stored, taken: Sequence[Stored]) -> list[Sp
 
 def _goes_on(span: Span, start: float, end: float) -> bool:
     """Whether a turn went on between two moments."""
-    from gitbaton.checkpoints.restore.turnchoice import since, until
+    from gitbaton.checkpoints.store.turns import since, until
 
     return since(span) < end and until(span) > start
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import takewhile
-from math import inf
 
 from gitbaton.base.codec import first_line, in_double_quotes, in_quotes
 from gitbaton.base.errors import AmbiguousNameError, BatonError, NoAnswerError, NotFoundError, UsageError
-from gitbaton.base.model import UNBORN, Oid, Stored, at_prompt, session_key
+from gitbaton.base.model import Stored, session_key
 from gitbaton.base.values import replace, value
 from gitbaton.checkpoints import names
 from gitbaton.checkpoints.baton import Baton
@@ -17,7 +16,7 @@ from gitbaton.checkpoints.render import in_shell
 from gitbaton.checkpoints.restore.values import Order
 from gitbaton.checkpoints.store import safety_ref
 from gitbaton.checkpoints.store.sessions import open_here
-from gitbaton.checkpoints.store.turns import Span, turns
+from gitbaton.checkpoints.store.turns import Span, since, span_of, turns, until
 
 _LISTS = "'git baton log --all' lists the turns"
 
@@ -46,26 +45,6 @@ def chosen(baton: Baton, order: Order) -> tuple[Taken, ...]:
     tracks = [span.end.checkpoint.track for span in found if span.end is not None]
     there = _everywhere(baton, tracks or [_track(baton, order)], min(map(since, found)))
     return tuple(Taken(span=span, rivals=tuple(other for other in there if _overlaps(span, other))) for span in found)
-
-
-def since(span: Span) -> float:
-    """Return the moment from which on a turn can have changed something, in seconds since 1970."""
-    return span.began.checkpoint.created.timestamp() if span.began is not None else 0.0
-
-
-def until(span: Span) -> float:
-    """Return when a turn had ended, as far as that is known."""
-    return span.end.checkpoint.created.timestamp() if span.end is not None and not span.open else inf
-
-
-def begun_at(baton: Baton, span: Span) -> Oid | None:
-    """Return HEAD's commit when a turn began; None where it was unborn."""
-    if span.began is not None:
-        return span.began.checkpoint.head
-    turn = span.end.checkpoint.turn if span.end is not None else None
-    left = [s.began_head for of, s, _ in open_here(baton.repo) if session_key(span.session) == (of.agent, of.session)]
-    head = turn.head if turn is not None else next(iter(left), None)
-    return None if head in (None, "", UNBORN) else head
 
 
 def told(span: Span) -> str:
@@ -159,33 +138,14 @@ def _of(baton: Baton, stored: Stored) -> Span:
     """Return the turn that a checkpoint belongs to. Raises NotFoundError where it is of none."""
     c, at = stored.checkpoint, stored.checkpoint.created.timestamp()
     later = list(takewhile(lambda span: until(span) >= at, turns_here(baton, c.track)))
-    for belongs in (_ends, _goes_on):
-        found = next((span for span in later if belongs(span, stored)), None)
-        if found is not None:
-            return found
+    found = span_of(stored, later)
+    if found is not None:
+        return found
     said = f"checkpoint {in_quotes(baton.short(stored.id))} is of no turn of an agent"
     after = [span.end for span in later if span.end is not None and since(span) >= at]
     short = baton.short(after[-1].id if after else stored.id)
     next_one = (f"the turn after it: git baton revert {short}",)
     raise NotFoundError(said, *(next_one if after else _instead(baton, c.track, short)))
-
-
-def _ends(span: Span, stored: Stored) -> bool:
-    """Whether a checkpoint is the end of a turn, or says that it is one of it."""
-    if span.end is not None and span.end.id == stored.id:
-        return True
-    turn = stored.checkpoint.turn
-    if turn is None or session_key(span.session) != session_key(stored.checkpoint.agent):
-        return False
-    return bool(turn.began) and span.began is not None and span.began.id == turn.began
-
-
-def _goes_on(span: Span, stored: Stored) -> bool:
-    """Whether a checkpoint was taken while a turn went on, and not by another session."""
-    c = stored.checkpoint
-    if at_prompt(c.kind, c.step) or c.turn is not None or not since(span) < c.created.timestamp() <= until(span):
-        return False
-    return c.agent is None or session_key(span.session) == session_key(c.agent)
 
 
 def _of_session(baton: Baton, order: Order) -> list[Span]:

@@ -21,11 +21,11 @@ from gitbaton.checkpoints.restore.bytes import LINKS, kept_in
 from gitbaton.checkpoints.restore.goal import FREE, Goal, no_match, staged_in
 from gitbaton.checkpoints.restore.plan import made
 from gitbaton.checkpoints.restore.scene import PresentState, looked
-from gitbaton.checkpoints.restore.turnchoice import Taken, begun_at, chosen, since, told, until
+from gitbaton.checkpoints.restore.turnchoice import Taken, chosen, told
 from gitbaton.checkpoints.restore.values import LONGEST, MARKED, SHORT, TEXT, UNDECIDED, Action, Order, PathAction, RestorePlan
 from gitbaton.checkpoints.store.chain import beside, paths_beside
 from gitbaton.checkpoints.store.pathhistory import changes, nothing, tree_of
-from gitbaton.checkpoints.store.turns import Span
+from gitbaton.checkpoints.store.turns import Span, begun_at, since, until
 from gitbaton.git.gone import said
 from gitbaton.git.objects import new_object
 from gitbaton.git.questions import is_ancestor, made_here
@@ -225,7 +225,7 @@ class TurnGoal(Goal):
     # What each turn changed.
 
     def _ends(self, span: Span) -> tuple[TurnEnd, TurnEnd]:
-        before = self._end(span.began, span.before or "", begun_at(self.scene.baton, span))
+        before = self._end(span.began, span.before or "", begun_at(self.scene.baton.store, span))
         if not span.open:
             return before, self._end(span.end, span.after or "", before.head)
         facts, head = self.scene.facts, self.scene.head
@@ -572,7 +572,7 @@ def _name(span: Span) -> str:
 
 def _nothing(baton: Baton, span: Span) -> Stored:
     """Return what stands for a checkpoint where none was there yet: the commit that a turn began from."""
-    head = begun_at(baton, span) or nothing(baton.store)
+    head = begun_at(baton.store, span) or nothing(baton.store)
     track = baton.chosen(automatic=True)
     words = Checkpoint(track=track, step=span.prompt, created=baton.clock())
     return Stored(id=head, commit=head, base=head, tree=span.before or "", raw=b"", checkpoint=words)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import islice, takewhile
+from math import inf
 
 from gitbaton.base.codec import earlier_ids
 from gitbaton.base.errors import GitError, RecordError
@@ -21,7 +22,9 @@ from gitbaton.base.model import (
     Oid,
     Stored,
     Turn,
+    at_prompt,
     is_turn,
+    session_key,
 )
 from gitbaton.base.values import TYPE_CHECKING, replace, value
 from gitbaton.checkpoints.store import sessions
@@ -149,9 +152,66 @@ def open_turn(store: Store, track: str) -> Span | None:
     return next((span for span in here if span.before is not None), None)
 
 
+def since(span: Span) -> float:
+    """Return the moment from which on a turn can have changed something, in seconds since 1970."""
+    return span.began.checkpoint.created.timestamp() if span.began is not None else 0.0
+
+
+def until(span: Span) -> float:
+    """Return when a turn had ended, as far as that is known."""
+    return span.end.checkpoint.created.timestamp() if span.end is not None and not span.open else inf
+
+
+def begun_at(store: Store, span: Span) -> Oid | None:
+    """Return HEAD's commit when a turn began; None where it was unborn."""
+    if span.began is not None:
+        return span.began.checkpoint.head
+    turn = span.end.checkpoint.turn if span.end is not None else None
+    left = [s.began_head for of, s, _ in sessions.open_here(store.repo) if session_key(span.session) == (of.agent, of.session)]
+    head = turn.head if turn is not None else next(iter(left), None)
+    return None if head in (None, "", UNBORN) else head
+
+
+def span_of(stored: Stored, spans: Iterable[Span]) -> Span | None:
+    """Return the one of its track's turns, newest first, that a checkpoint ended, or was taken in by its session; None where it
+    is of none of them."""
+    at = stored.checkpoint.created.timestamp()
+    found = list(takewhile(lambda span: until(span) >= at, spans))
+    for belongs, among in ((_ends, found), (_is_in, found[::-1]), (_goes_on, found)):
+        for span in among:
+            if belongs(span, stored):
+                return span
+    return None
+
+
+def _ends(span: Span, stored: Stored) -> bool:
+    return span.end is not None and span.end.id == stored.id
+
+
+def _is_in(span: Span, stored: Stored) -> bool:
+    """Whether a checkpoint says that it is one of a turn."""
+    turn = stored.checkpoint.turn
+    if turn is None or session_key(span.session) != session_key(stored.checkpoint.agent):
+        return False
+    return span.began is not None and _is(span.began, turn.began) if turn.began else bool(turn.head) and span.began is None
+
+
+def _goes_on(span: Span, stored: Stored) -> bool:
+    """Whether a checkpoint was taken while a turn went on, and not by another session."""
+    c = stored.checkpoint
+    if at_prompt(c.kind, c.step) or c.turn is not None or not since(span) < c.created.timestamp() <= until(span):
+        return False
+    return c.agent is None or session_key(span.session) == session_key(c.agent)
+
+
 def _is_known(session: Session) -> bool:
     """Whether a session's state tells what its turn began from."""
     return session.began_at > 0 and bool(session.began or session.began_head)
+
+
+def turn_key(c: Checkpoint) -> tuple[str, str | None, Oid] | None:
+    """Return the key of the turn that a checkpoint is of; None where it does not say."""
+    return _key(c.agent, c.turn) if c.turn is not None else None
 
 
 def _key(agent: Agent | None, turn: Turn) -> tuple[str, str | None, Oid] | None:

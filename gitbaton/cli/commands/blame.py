@@ -8,11 +8,23 @@ from typing import Annotated, Optional
 from gitbaton.base import terminal
 from gitbaton.base.codec import Json, bare, first_line, in_double_quotes, in_quotes, plain
 from gitbaton.base.errors import BatonError, NotFoundError, UsageError
-from gitbaton.base.model import BEFORE_PROMPT, LAST_PROMPT, NOT_ENDED, Oid, Stored, TestRun, at_prompt
-from gitbaton.care.tools.blaming import BlamedCommit, BlamedLine, before, blame, turn_around
+from gitbaton.base.model import (
+    BEFORE_PROMPT,
+    LAST_PROMPT,
+    NOT_ENDED,
+    TURN_ENDED,
+    Oid,
+    Prompt,
+    Stored,
+    TestRun,
+    at_prompt,
+    is_turn,
+)
+from gitbaton.care.tools.blaming import BlamedCommit, BlamedLine, before, blame, turn_around, turns_behind
 from gitbaton.checkpoints.baton import Baton
 from gitbaton.checkpoints.render import (
     in_shell,
+    names_prompt,
     path_in_quotes,
     quote,
     stored_document,
@@ -22,6 +34,7 @@ from gitbaton.checkpoints.render import (
     turn_of,
     turn_prompt,
 )
+from gitbaton.checkpoints.store.turns import Span
 from gitbaton.cli.columns import brief, cut
 from gitbaton.cli.common import AsJson, opened, paged, print_json, warn_all
 from gitbaton.cli.look import Cell, Column, Look
@@ -51,14 +64,18 @@ def command(
     with opened(ctx) as baton, tempfile.TemporaryDirectory(prefix="gitbaton-") as scratch:
         found, warnings = of_file(baton, scratch, ctx.obj.repo_root, file, lines or ())
         warn_all(warnings)
+        behind = turns_behind(baton, found)
         if json:
-            print_json({"file": file, "lines": [line_document(line) for line in found]})
+            print_json({"file": file, "lines": [line_document(line, behind.get(line.number)) for line in found]})
         else:
             with paged(ctx, baton) as look:
                 origins = (line.origin for line in found if line.origin)
                 ids = look.ids(one.oid if isinstance(one, BlamedCommit) else one.id for one in origins)
                 wide = len(str(found[-1].number)) if found else 1
-                rows = [[*_origin(look, ids, line), f"{line.number:{wide}}  {shown(line)}"] for line in found]
+                rows = [
+                    [*_origin(look, ids, line, behind.get(line.number)), f"{line.number:{wide}}  {shown(line)}"]
+                    for line in found
+                ]
                 terminal.say_lines(look.table(_COLUMNS, rows))
     return 0
 
@@ -84,18 +101,28 @@ def shown(line: BlamedLine) -> str:
     return plain(line.text.decode("utf-8", "replace").expandtabs(4).rstrip("\r"))
 
 
-def _origin(look: Look, ids: dict[str, Cell], line: BlamedLine) -> list[Cell | str]:
-    one = line.origin
+def _origin(look: Look, ids: dict[str, Cell], line: BlamedLine, turn: Optional[Span]) -> list[Cell | str]:
+    one, behind = line.origin, _title(turn) if turn is not None else ""
     if one is None:
         return [(("now", "drift"),), "", "", "in no checkpoint yet"]
     if isinstance(one, BlamedCommit):
-        return [ids[one.oid], "commit", look.age(one.created), cut(plain(one.summary), _WORDS)]
+        words = cut(plain(behind or one.summary), _WORDS)
+        return [ids[one.oid], "commit", look.age(one.created), look.words(turn.end, words) if turn and turn.end else words]
     track = plain(one.checkpoint.track)
-    return [ids[one.id], track, look.age(one.checkpoint.created), look.words(one, cut(title(one)[0], _WORDS))]
+    words = cut(title(one)[0] if is_turn(one.checkpoint.kind, one.checkpoint.step) else behind or title(one)[0], _WORDS)
+    return [ids[one.id], track, look.age(one.checkpoint.created), look.words(one, words)]
 
 
-def line_document(line: BlamedLine) -> dict[str, Json]:
-    """Return the JSON of a line and of its origin."""
+def _title(turn: Span) -> str:
+    """Return the title of a turn, as lists have it; empty where nobody knows what was asked."""
+    end = turn.end
+    if end is not None and is_turn(end.checkpoint.kind, end.checkpoint.step):
+        return title(end)[0]
+    return f"{NOT_ENDED}: {first_line(turn.prompt)}" if turn.prompt else ""
+
+
+def line_document(line: BlamedLine, turn: Optional[Span]) -> dict[str, Json]:
+    """Return the JSON of a line, of its origin, and of the turn in which it came."""
     one = line.origin
     origin: Json = None
     if isinstance(one, BlamedCommit):
@@ -103,7 +130,12 @@ def line_document(line: BlamedLine) -> dict[str, Json]:
     elif one is not None:
         origin = {"checkpoint": stored_document(one)}
     text = line.text.decode("utf-8", "replace")
-    return {"line": line.number, "text": text, "origin": origin, "path": line.path, "then": line.then}
+    found: dict[str, Json] = {"line": line.number, "text": text, "origin": origin, "path": line.path, "then": line.then}
+    if turn is not None:
+        by, end = turn.session, turn.end
+        whose: dict[str, Json] = {"agent": by.name, "session": by.session} if by is not None else {}
+        found["turn"] = {**whose, "prompt": turn.prompt, "checkpoint": end.id if end is not None else None}
+    return found
 
 
 _SAID = 12  # lines of what the agent said
@@ -129,12 +161,12 @@ def why(
     with opened(ctx) as baton, tempfile.TemporaryDirectory(prefix="gitbaton-") as scratch:
         [line], warnings = of_file(baton, scratch, ctx.obj.repo_root, file, [f"{number},+1"])
         warn_all(warnings)
-        older = before(baton, line)
+        older, turn = before(baton, line), turns_behind(baton, [line]).get(line.number)
         if json:
-            print_json({"file": file, **line_document(line), "before": [*older]})
+            print_json({"file": file, **line_document(line, turn), "before": [*older]})
         else:
             with paged(ctx, baton) as look:
-                terminal.say_lines(why_lines(baton, look, file, line, older))
+                terminal.say_lines(why_lines(baton, look, file, line, older, turn))
     return 0
 
 
@@ -146,13 +178,13 @@ def line_named(place: str) -> tuple[str, int]:
     return file, int(number)
 
 
-def why_lines(baton: Baton, look: Look, file: str, line: BlamedLine, older: tuple[str, ...]) -> list[str]:
-    """Return a line of a file as it is named, and the words behind it."""
+def why_lines(baton: Baton, look: Look, file: str, line: BlamedLine, older: tuple[str, ...], turn: Optional[Span]) -> list[str]:
+    """Return a line of a file as it is named, and the words behind it: of its origin, and of the turn in which it came."""
     head = f"{plain(file)}:{line.number}   {shown(line).strip()}"
-    return [head, *_behind(baton, look, line, older, in_shell(file))]
+    return [head, *_behind(baton, look, line, older, in_shell(file), turn)]
 
 
-def _behind(baton: Baton, look: Look, line: BlamedLine, older: tuple[str, ...], file: str) -> list[str]:
+def _behind(baton: Baton, look: Look, line: BlamedLine, older: tuple[str, ...], file: str, turn: Optional[Span]) -> list[str]:
     one = line.origin
     there = in_shell(f":(top){line.path}") if line.path != os.path.normpath(file) else file  # elsewhere, or renamed since
     was = [_pair("before", plain(text).strip()) for text in older]
@@ -162,12 +194,14 @@ def _behind(baton: Baton, look: Look, line: BlamedLine, older: tuple[str, ...], 
     if isinstance(one, BlamedCommit):
         oid = look.id(one.oid)
         came = f"came with commit {oid}, {in_double_quotes(one.summary)}, {bare(one.author)}, {look.age(one.created)}"
-        return [came, *was, f"git show {oid} -- {there}"]
+        said, ends = _of_turn(baton, look, turn) if turn is not None else ([], [])
+        return [came, *said, *was, f"git show {oid} -- {there}", *ends]
     c, oid = one.checkpoint, look.id(one.id)
-    turn = f"turn {turn_of(c)} of " if turn_of(c) else "track "
+    number = turn_of(turn.end.checkpoint if turn is not None and turn.end is not None and turn_of(c) else c)
+    of = f"turn {number} of " if number else "track "
     prompted, by_hand = at_prompt(c.kind, c.step), c.kind == "auto" and c.step == BEFORE_PROMPT
     client, previous = f", {bare(c.agent.name)}" if c.agent and not by_hand else "", c.previous
-    came = f"came with {oid}, {turn}{bare(c.track)}, {look.age(c.created)}{client}"
+    came = f"came with {oid}, {of}{bare(c.track)}, {look.age(c.created)}{client}"
     kept = previous is not None and _is_there(baton, previous)
     diff = [f"git baton diff {baton.short(previous)} {baton.short(one.id)} -- {there}"] if previous and kept else []
     perhaps = (
@@ -175,7 +209,23 @@ def _behind(baton: Baton, look: Look, line: BlamedLine, older: tuple[str, ...], 
         (prompted and not by_hand, "by hand, before the next prompt"),
     )
     doubts = [_pair("perhaps", text) for holds, text in perhaps if holds]
-    return [came, *quote([*_words(baton, look, one), *was, *doubts], one), *diff, f"git baton show {baton.short(one.id)}"]
+    return [came, *quote([*_words(baton, look, one, turn), *was, *doubts], one), *diff, f"git baton show {baton.short(one.id)}"]
+
+
+def _of_turn(baton: Baton, look: Look, turn: Span) -> tuple[list[str], list[str]]:
+    """Return the words of the turn in which a commit was made, and the command that shows its end, if it has one."""
+    client, end = f", {bare(turn.session.name)}" if turn.session is not None else "", turn.end
+    if end is None:
+        return [_pair("turn", f"{'goes on' if turn.open else 'not ended'}{client}"), *_prompted(turn)], []
+    c, number = end.checkpoint, turn_of(end.checkpoint)
+    state = f"{number} of " if number else "not ended, of " if at_prompt(c.kind, c.step) else ""
+    rows = [_pair("turn", f"{state}{bare(c.track)}, {look.age(c.created)}{client}")]
+    rows += _words(baton, look, end, turn) if is_turn(c.kind, c.step) else _prompted(turn)
+    return quote(rows, end), [f"git baton show {baton.short(end.id)}"]
+
+
+def _prompted(turn: Span) -> list[str]:
+    return [_pair("prompt", turn.prompt)] if turn.prompt else []
 
 
 def _is_there(baton: Baton, oid: Oid) -> bool:
@@ -185,8 +235,8 @@ def _is_there(baton: Baton, oid: Oid) -> bool:
         return False
 
 
-def _words(baton: Baton, look: Look, stored: Stored) -> list[str]:
-    """The words of a checkpoint and of the turn that it ended."""
+def _words(baton: Baton, look: Look, stored: Stored, turn: Optional[Span]) -> list[str]:
+    """The words of a checkpoint and of the turn that it ended, or in which it was taken."""
     c, seen = stored.checkpoint, stored.checkpoint.observed
     if at_prompt(c.kind, c.step):  # what was observed is older than the files
         if c.step == BEFORE_PROMPT:
@@ -197,6 +247,10 @@ def _words(baton: Baton, look: Look, stored: Stored) -> list[str]:
     asked = (told.asked if told else ()) or (tells.checkpoint.observed.asked if tells and tells.checkpoint.observed else ())
     latest = told.latest if told else None  # which may say nothing by itself
     prompt = turn_prompt(tells.checkpoint.step, asked) if tells is not None and asked else latest
+    if turn is not None and turn.prompt and not is_turn(c.kind, c.step):  # in its midst the records may tell of one before
+        since = turn.began.checkpoint.created if turn.began is not None else c.created
+        own = (one for one in reversed(asked) if names_prompt(f"{TURN_ENDED}: {turn.prompt}", one))
+        prompt = next(own, Prompt(text=turn.prompt, at=since))
     decided = [("decision", one.text) for one in c.decided if one.made >= c.created]
     words = [("step", brief(c.step)), *([("note", c.note)] if c.note else []), *decided] if c.kind == "manual" else []
     words += [("prompt", prompt.text)] if prompt is not None else []

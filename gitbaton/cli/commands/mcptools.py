@@ -420,15 +420,15 @@ def why(baton: Baton, call: ToolCall) -> Answer:
     """The words behind a line of a file."""
     import tempfile
 
-    from gitbaton.care.tools.blaming import before
+    from gitbaton.care.tools.blaming import before, turns_behind
     from gitbaton.cli.commands.blame import line_document, line_named, of_file, why_lines
 
     file, number = line_named(call.given["place"])
     with tempfile.TemporaryDirectory(prefix="gitbaton-") as scratch:
         [found], warnings = of_file(baton, scratch, call.place, file, [f"{number},+1"])
-        older = before(baton, found)
-        rows = why_lines(baton, _look(baton), file, found, older)
-    value: dict[str, Json] = {"file": file, **line_document(found), "before": [*older]}
+        older, turn = before(baton, found), turns_behind(baton, [found]).get(found.number)
+        rows = why_lines(baton, _look(baton), file, found, older, turn)
+    value: dict[str, Json] = {"file": file, **line_document(found, turn), "before": [*older]}
     return Answer(document=value, text="\n".join(rows), warnings=tuple(warnings))
 
 

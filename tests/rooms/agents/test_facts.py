@@ -15,8 +15,8 @@ from gitbaton.agents.hooks.guard import deadline
 from gitbaton.agents.records import approved, changed
 from gitbaton.agents.signs import Asked, Called, CommandRun, Edited, Ended, Item, Looked, Planned, Said
 from gitbaton.agents.testing import mends
-from gitbaton.agents.turns import alike, idle, program, tidy
-from gitbaton.base.codec import first_line
+from gitbaton.agents.turns import alike, program, tidy
+from gitbaton.base.codec import first_line, idle
 from tests.kit.tables import each
 
 NOW = 1_000_000.0
