@@ -34,6 +34,7 @@ from gitbaton.base.model import (
     Stored,
     Told,
     Turn,
+    session_key,
 )
 from gitbaton.base.system.files import acquire, read_regular, release
 from gitbaton.base.values import TYPE_CHECKING, replace, value
@@ -278,7 +279,7 @@ def _with_records(baton: Baton, occasion: _Occasion, due: _Due) -> tuple[_Due, C
     agent = _agent(baton, event, due.tip)  # last: the client may still be writing
     news, seen = False, None
     now = occasion.begins() or occasion.event.moment in _NOW  # what is on record now may be of the turn that begins
-    if now and due.turn is None:
+    if now and (due.turn is None or not _is_of(baton, here, agent)):
         observed = here.checkpoint.observed if here is not None and not here.foreign else None
     elif now:
         observed, *_ = _observed(baton, event, whose, agent, here, draft, read=False)
@@ -363,6 +364,12 @@ def by_whom(baton: Baton, tip: Stored | None) -> Stored | None:
     below = takewhile(lambda one: one.checkpoint.observed == c.observed, islice(baton.store.newest(tip), _BELOW))
     *_, first = (tip, *below)
     return replace(tip, checkpoint=replace(c, agent=first.checkpoint.agent))
+
+
+def _is_of(baton: Baton, here: Stored | None, agent: Agent) -> bool:
+    """Whether the records that a checkpoint tells of are those of an agent's session, or there are none."""
+    of = by_whom(baton, here)
+    return of is None or of.checkpoint.observed is None or session_key(of.checkpoint.agent) == session_key(agent)
 
 
 def _kept(baton: Baton, agent: Agent, said: Told) -> Oid | None:

@@ -114,7 +114,7 @@ def _origin(look: Look, ids: dict[str, Cell], line: BlamedLine, turn: Optional[S
 
 
 def _title(turn: Span) -> str:
-    """Return the title of a turn, as lists have it; empty where nobody knows what was asked."""
+    """Return the title of a turn, as lists have it; empty where its prompt is not known."""
     end = turn.end
     if end is not None and is_turn(end.checkpoint.kind, end.checkpoint.step):
         return title(end)[0]
