@@ -24,7 +24,7 @@ from gitbaton.base.errors import (
 from gitbaton.base.model import Oid, Stored
 from gitbaton.checkpoints.render import candidate, in_shell, title_of
 from gitbaton.checkpoints.store import CHAINS, SAFETY, TIPS, Store, chain_ref, fetched_ref, track_of
-from gitbaton.checkpoints.store.chain import MAX_COMMIT
+from gitbaton.checkpoints.store.chain import MAX_COMMIT, newest_first
 from gitbaton.checkpoints.store.refs import META
 from gitbaton.git.objects import OID, Object, object_id
 from gitbaton.git.reffiles import there
@@ -54,8 +54,8 @@ def resolve(
     later: Later | None = None,
 ) -> Stored:
     """Return the checkpoint that a name means: ``TRACK``, ``TRACK~3``, ``TRACK@{2 hours ago}``, ``TRACK@{turn 2}`` (the turn
-    of that number), an id or a unique prefix of four or more, a label or a pin's name, a commit (the newest checkpoint its note
-    names; a branch by its full name alone), ``@`` (also ``@~3``, ``@{yesterday}``), or, where nothing else is called so,
+    of that number), an id or a unique prefix of four or more, a label or a pin's name, a commit (the newest checkpoint on it,
+    of the track ``at`` first; a branch by its full name alone), ``@`` (also ``@~3``, ``@{yesterday}``), or, where nothing else is called so,
     ``turn2``; ``@`` and ``turn2`` are of the track ``at``, by default the current one, or the only one.
     ``^`` after any of them is the one before, as ``~1``. Without ``notes`` no commit is looked for. ``later`` tells whether an
     open turn has changed
@@ -94,9 +94,13 @@ def resolve(
             f"there is no checkpoint {in_quotes(name)} as far as can be read: {error.message}", *error.hints
         )
     pinned = {oid for oid, given in pins.items() if given == wanted}
-    noted = _noted(store, name) if notes and (odd or not spelled) else set()
-    branch = _branch(store, wanted) if noted and not odd else None
-    found += _named(store, name, pinned, chains, set() if branch else noted, torn)
+    commit = _commit(store, name) if notes and (odd or not spelled) else None
+    named, standing = _named(store, name, pinned, chains, commit, torn)
+    branch = _branch(store, wanted) if standing and not odd else None
+    if standing and not branch:
+        first = at or store.current()
+        named.append(min(standing, key=lambda s: (s.checkpoint.track != first, s.foreign)))
+    found += named
     if not found:
         found = _elsewhere(store, name) or _left(store, name, torn | (known - chains.keys()))
     if not found and not reason and (back := _stepped(wanted)) is not None:
@@ -110,7 +114,7 @@ def resolve(
     if not found and not known:
         raise NotFoundError(unknown(name), TAKE_ONE)
     if not found and notes and (branch := branch or _branch(store, wanted)) is not None:
-        raise _no_track(store, *branch, noted=bool(noted))
+        raise _no_track(store, *branch, noted=bool(standing))
     if not found and (turn := _TURN.match(wanted)):
         return _one(f"turn {turn[1]}", _turns(store, at or _current_track(store), turn[1]), short)
     if not found:
@@ -406,16 +410,19 @@ def _turns(store: Store, track: str, number: str) -> list[Stored]:
     return found
 
 
-def _noted(store: Store, name: str) -> set[Oid]:
-    """The ids of the checkpoints that the note of a commit names."""
+def _commit(store: Store, name: str) -> Oid | None:
+    """The commit that a name means to git."""
     if "\0" in name:
-        return set()
+        return None
     result = store.repo.git.run("rev-parse", "--verify", "-q", "--end-of-options", f"{name}^{{commit}}")
     commit = result.out.decode("ascii", "replace").strip()
-    if result.code != 0 or not OID.match(commit):
-        return set()
+    return commit if result.code == 0 and OID.match(commit) else None
+
+
+def _noted(store: Store, commit: Oid | None) -> set[Oid]:
+    """The ids of the checkpoints that the note of a commit names; git copies it to an amended one."""
     try:
-        return set(store.noted(commit, store.notes_tree()[1]))
+        return set() if commit is None else set(store.noted(commit, store.notes_tree()[1]))
     except RecordError:
         return set()
 
@@ -453,22 +460,26 @@ def _pins(store: Store) -> dict[Oid, str]:
     return {oid: unicodedata.normalize("NFC", name) for oid, name in read(store).names.items()}
 
 
-def _named(store: Store, name: str, pinned: set[Oid], chains: Collection[str], noted: set[Oid], torn: set[str]) -> list[Stored]:
-    """The ``pinned`` checkpoints, and those of all tracks with the label, the id or the id's beginning; of the noted ones only
-    the newest; where there are none, those that had such an id before their track was renamed. Tracks that cannot be read whole
-    come into ``torn``."""
+def _named(
+    store: Store, name: str, pinned: set[Oid], chains: Collection[str], commit: Oid | None, torn: set[str]
+) -> tuple[list[Stored], list[Stored]]:
+    """The ``pinned`` checkpoints, and those of all tracks with the label, the id or the id's beginning; where there are none,
+    those that had such an id before their track was renamed. Beside them the newest of each track that stands on ``commit``,
+    newest first. Tracks that cannot be read whole come into ``torn``."""
     prefix = _PREFIX.match(name)
     named: list[Stored] = []
-    from_note: list[Stored] = []
+    standing: dict[str, Stored] = {}
     renamed: list[Stored] = []
-    by_id = bool(prefix or noted or pinned)
+    by_id, noted = bool(prefix or commit or pinned), _noted(store, commit)
+    head = f'\n  "head": "{commit}",\n'.encode()
     places = _everything(store, chains, torn) if by_id else _labelled(store, chains, torn)
     records = _records(store, places, torn)
     for track, found, raw in records:
         oid = object_id(store.objects.algorithm, "blob", raw) if by_id else ""
         meant = oid in pinned or (bool(prefix) and oid.startswith(name))
         earlier = bool(prefix) and any(was.startswith(name) for was in earlier_ids(raw))
-        if not (meant or earlier or oid in noted or _may_be_labelled(raw, name)):
+        stands = track is not None and track not in standing and (oid in noted or head in raw)
+        if not (meant or earlier or stands or _may_be_labelled(raw, name)):
             continue
         try:
             stored = store.stored(found, track, found.oid)
@@ -476,12 +487,12 @@ def _named(store: Store, name: str, pinned: set[Oid], chains: Collection[str], n
             continue
         if meant or stored.checkpoint.label == name:
             named.append(stored)
-        if oid in noted:
-            from_note.append(stored)
+        if stands and track is not None:
+            standing[track] = stored
         if earlier:
             renamed.append(stored)
-    newest = max(from_note, key=lambda s: (s.checkpoint.created, s.id), default=None)
-    return named + ([newest] if newest else []) or renamed
+    on_commit = newest_first(standing.values())
+    return named or ([] if on_commit else renamed), list(on_commit)
 
 
 def _may_be_labelled(raw: bytes, name: str) -> bool:

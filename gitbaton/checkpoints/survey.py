@@ -485,7 +485,9 @@ def _strange(now: DriftFacts) -> str:
     if not now.strange:
         return ""
     many = len(now.strange)
-    return f"; {counted(many, 'path')} came from elsewhere than the checkpoint: {some(many, first_few(now.strange))}"
+    verb = "was" if many == 1 else "were"
+    said = f"{counted(many, 'path')} {verb} committed since, not as the checkpoint holds {'it' if many == 1 else 'them'}"
+    return f"; {said}: {some(many, first_few(now.strange))}"
 
 
 def _distance(distance: tuple[int, int], strange: str, was: str, here: str) -> list[DriftWord]:

@@ -36,7 +36,8 @@ _LEAST, _MOST = 10, 14  # columns of the names
 _ROOM = 24  # columns that a text gets beside its name
 _NAMES = 8  # of a list of files
 _MANY = 1000  # changed files, of which counting the lines takes long
-_KINDS = {"manual": "manual", "auto": "automatic", "safety": "before a restore"}
+NOTHING = "nothing known"  # of tests
+KINDS = {"manual": "manual", "auto": "automatic", "safety": "before a restore"}
 _BITS = {"a": "assume-unchanged", "s": "skip-worktree", "i": "intent-to-add"}
 _LISTS = ("read", "found", "edited")
 _STAT = re.compile(r"(.* \| .*?)(\+*)(-*)")
@@ -117,7 +118,7 @@ def words(baton: Baton, look: Look, stored: Stored, facts: ViewFacts) -> list[Vi
     c, live, since = stored.checkpoint, facts.live, facts.since
     by = f" by {first_line(c.agent.name)}" if c.agent else ""
     on = f", on {bare(c.branch) if c.branch else 'a detached HEAD'} at {baton.abbreviate(c.head)}" if c.head else ""
-    kind = (look.kind(stored)[0], (f" {_KINDS.get(c.kind, c.kind)}", look.kind(stored)[0][1]))
+    kind = (look.kind(stored)[0], (f" {KINDS.get(c.kind, c.kind)}", look.kind(stored)[0][1]))
     turn = f", turn {turn_of(c)}" if title_of(c).startswith(f"turn {turn_of(c)}  ") else ""
     rows = [ViewRow(name="taken", text=f"{_when(look, c.created)}{by}{turn}{on}", state=kind), *_during(c.files)]
     if c.carried is not None:
@@ -222,7 +223,7 @@ def _tests(look: Look, stored: Stored, facts: ViewFacts) -> Iterator[ViewRow]:
         word, _, why = validation(c, facts.since).partition(" (")
         how = verdict(stored, facts.since)
         said = f"asserted{f' {word}' if how != word else ''}{why and '; ' + why.rstrip(')').removeprefix('stale: ')}"
-        yield ViewRow(name="tests", text="nothing known" if word == "pending" else said, state=look.state(how))
+        yield ViewRow(name="tests", text=NOTHING if word == "pending" else said, state=look.state(how))
     for run, later in runs:
         changed = since_run(run, later)
         state = look.state(run.result) if changed == () else look.state("stale", f"{run.result}, stale")

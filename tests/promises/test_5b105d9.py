@@ -16,8 +16,8 @@ from tests.kit.tiers import deep, full
 from tests.kit.yesterday import READS, WRITES, Changed, answers, ask, lines, payload, said, today, unpack, words
 
 AHEAD = r"(is %s ahead)( of the checkpoint's commit \w+)"
-LEXER = r"\1\2; 1 path came from elsewhere than the checkpoint: 'src/lexer.txt'"
-BOTH = r"\1\2; 2 paths came from elsewhere than the checkpoint: 'a.txt', 'src/lexer.txt'"
+LEXER = r"\1\2; 1 path was committed since, not as the checkpoint holds it: 'src/lexer.txt'"
+BOTH = r"\1\2; 2 paths were committed since, not as the checkpoint holds them: 'a.txt', 'src/lexer.txt'"
 AUTO = "resume --track auto --live|verify --track auto"
 FREED = "'git gc' frees their bytes; git runs it in its own time"
 TRACKS = r"\1the tracks are \2, \3, \4, \5,"
@@ -31,7 +31,7 @@ CHANGED = (
     Changed("status --json", r'^      "live": ', '      "decisions": [],\n      "live": '),
     Changed("show before-rewrite", r"^decision=(?!no)(.*)", r"decision=\1\ndecision.1=made 2026-01-01T10:04:00.000000Z"),
     Changed("show before-rewrite", r"^decision=no (.*)", r"decision=no \1\ndecision.2=made 2026-01-01T10:04:00.000000Z"),
-    # Committed is not drift, drift is against the newest checkpoint, and what came from elsewhere is named.
+    # Committed is not drift, drift is against the newest checkpoint, and what was committed otherwise is named.
     Changed("resume --track auto --live", r"^head=\w+", "head=9e322512a1"),
     Changed(
         "resume --track auto --live",

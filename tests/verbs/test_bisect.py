@@ -102,14 +102,23 @@ def test_finds_the_first_bad_one(track: Sandbox, temp: Path) -> None:
     assert tried[0] == f"trying (3 left after this, about 2 steps): {short(track, 4)} step 4"
     assert tried[-1].startswith("trying (0 left after this, about 0 steps): ")
     rows = done.out.splitlines()[5:]
-    assert rows[:5] == [
-        f"{short(track, 5)} is the first bad checkpoint",
-        "step=step 5",
-        "note=note 5",
-        "\tmore",
-        f"against {short(track, 4)} step 4",
-    ]
-    assert "\n".join(rows[5:]) == track.git("diff", "--stat=80", "--summary", "refs/baton/tracks/t~3", "refs/baton/tracks/t~2")
+    at = rows.index(f"against {short(track, 4)} step 4")
+    assert rows[0] == f"{short(track, 5)} is the first bad checkpoint"
+    assert rows[1:at] == track.ok("show", short(track, 5)).out.splitlines()[: at - 1], "as show has it"
+    assert rows[at - 2 : at] == ["note      note 5", "          more"]
+    assert "\n".join(rows[at + 1 :]) == track.git(
+        "diff", "--stat=80", "--summary", "refs/baton/tracks/t~3", "refs/baton/tracks/t~2"
+    )
+
+
+@pytest.mark.full
+def test_without_a_good_one_the_oldest_is_offered(track: Sandbox) -> None:
+    done = track.baton("bisect", "--", "sh", "-c", "exit 1")
+    assert (done.code, done.out) == (129, "") and done.err.startswith("fatal: --good is missing: ")
+    oldest = ids(track)[0][:10]
+    line = f"git baton bisect --good {oldest} -- sh -c 'exit 1'"
+    assert f"hint: from the oldest one, if CMD succeeds there: {line}\n" in done.err
+    assert f"--good {oldest} --bad t^ -- true\n" in track.baton("bisect", "--bad", "t^", "--", "true").err
 
 
 @pytest.mark.full

@@ -94,10 +94,11 @@ def test_one_path_more_is_ahead_and_is_named(repo: Sandbox) -> None:
     head = repo.git("rev-parse", "--short=10", "HEAD~1")
     repo.commit("theirs", b_txt="b\n")
     done = repo.baton("verify")
-    said = f"is 2 commits ahead of the checkpoint's commit {head}; 1 path came from elsewhere than the checkpoint: 'b.txt'"
+    more = "1 path was committed since, not as the checkpoint holds it: 'b.txt'"
+    said = f"is 2 commits ahead of the checkpoint's commit {head}; {more}"
     assert done.code == 1 and f" {said}\n" in done.out and done.out.startswith("head-ahead:2: ")
     repo.commit("more of it", **{f"c{n}_txt": "c\n" for n in range(4)})
-    said = "; 5 paths came from elsewhere than the checkpoint: 'b.txt', 'c0.txt', 'c1.txt' and 2 more\n"
+    said = "; 5 paths were committed since, not as the checkpoint holds them: 'b.txt', 'c0.txt', 'c1.txt' and 2 more\n"
     assert said in repo.baton("verify").out
     repo.git("rm", "-q", "b.txt", *(f"c{n}.txt" for n in range(4)))
     repo.git(*COMMIT)
@@ -161,7 +162,7 @@ def test_the_first_commit_of_all(tmp_path: Path) -> None:
     assert verified(repo) == (1, "head-ahead:2,files-changed:1")
     assert (
         "HEAD has 2 commits" in repo.baton("verify").out
-        and "elsewhere than the checkpoint: 'b.txt'" in repo.baton("verify").out
+        and "not as the checkpoint holds it: 'b.txt'" in repo.baton("verify").out
     )
 
 
@@ -274,7 +275,7 @@ def test_no_automatic_checkpoint_hides_what_was_pulled(repo: Sandbox) -> None:
     client.turn("edited")
     repo.git(*COMMIT, "-a")
     assert worded(repo)[0] == 1 and worded(repo)[1].startswith("head-ahead:2,")
-    assert "1 path came from elsewhere than the checkpoint: 'b.txt'\n" in repo.baton("verify", "--words").out
+    assert "1 path was committed since, not as the checkpoint holds it: 'b.txt'\n" in repo.baton("verify", "--words").out
     assert verified(repo) == (0, "committed:1")
 
 

@@ -236,6 +236,41 @@ def test_newer_ones_elsewhere_are_said(repo: Sandbox, theirs: Sandbox, run: Run)
 
 
 @pytest.mark.deep
+def test_a_fork_is_said_until_it_is_joined(repo: Sandbox, theirs: Sandbox) -> None:
+    fetch(repo, theirs)
+    repo.ok("snapshot", "--track", "work", "mine")
+    assert "is not here" not in repo.ok("status").err + repo.ok("log").err, "what is below ours is none"
+    theirs.ok("snapshot", "--track", "work", "theirs meanwhile")
+    repo.git("remote", "add", "origin", str(theirs.path))
+    repo.ok("snapshot", "--track", "work", "mine again")
+    done = repo.ok("fetch")
+    assert done.err.splitlines()[-1] == "hint: 'git baton sync origin' joins what is new"
+    said = "origin has 1 checkpoint of track 'work' that is not here: 'git baton sync origin' joins them"
+    for words in ([], ["status"], ["log"], ["log", "-1"], ["log", "--all"], ["resume"], ["tracks"]):
+        assert repo.ok(*words).err.count(said) == 1, words
+    assert repo.ok("fetch").err.splitlines()[-1] == "hint: 'git baton sync origin' joins what is new", "not only the first time"
+    repo.ok("sync", "--yes")
+    assert "is not here" not in repo.ok("status").err + repo.ok("log").err and "hint" not in repo.ok("fetch").err
+    shown = [one["step"] for one in repo.ok("log", "--json").json["checkpoints"][:3]]
+    assert shown == ["mine again", "theirs meanwhile", "mine"]
+
+
+@pytest.mark.deep
+def test_files_that_are_run_without_being_asked_are_named_before_a_stranger_brings_them(repo: Sandbox, theirs: Sandbox) -> None:
+    for name in (".claude/settings.json", "sub/.vscode/tasks.json", ".mcp.json", "docs/.claude.md"):
+        theirs.write(name, "x")
+    theirs.ok("snapshot", "--track", "work", "with hooks")
+    fetch(repo, theirs)
+    said = "agents, editors or shells run this without being asked, and it is a stranger's: "
+    names = "'.claude/settings.json', '.mcp.json', 'sub/.vscode/tasks.json'\n"
+    for more in (["-n"], []):
+        assert said + names in repo.ok("restore", "work", "--foreign", *more).out
+    repo.ok("undo")
+    repo.ok("snapshot", "--track", "work", "it is ours now")
+    assert said not in repo.ok("restore", "@~1", "-n", "--foreign", "--", "a.txt").out
+
+
+@pytest.mark.deep
 def test_refs_that_are_not_ours_below_the_remotes(repo: Sandbox, theirs: Sandbox) -> None:
     fetch(repo, theirs)
     head = repo.head()

@@ -434,13 +434,23 @@ def test_undos_and_redos_that_follow_each_other_are_one_line(repo: Sandbox) -> N
         repo.ok("snapshot", "--track", "t", f"step {n}")
     repo.ok("restore", "t~1")
     repo.ok("undo")
-    rows = [row.split(maxsplit=2)[2] for row in repo.ok("log").out.splitlines()[:2]]
-    assert rows[0].startswith("undo of restore of ") and rows[1].startswith("(undone) restored ")
+
+    def rows(*words: str) -> list[str]:
+        return [row.split(maxsplit=2)[2] for row in repo.ok("log", *words).out.splitlines() if row.strip()]
+
+    (undone,) = rows()[:-2]
+    assert undone.startswith("(undone) restored ") and undone.endswith(": step 1")
     repo.ok("redo")
+    holds = undone.removeprefix("(undone) ")
+    assert rows()[:-2] == [holds], "what holds now"
     repo.ok("undo")
-    folded = [row.split(maxsplit=2)[2] for row in repo.ok("log").out.splitlines()]
-    assert folded[:2] == [f"undo and redo, 3 times; last: {rows[0]}", rows[1]] and len(folded) == 4
-    assert len(repo.ok("log", "--no-fold").out.splitlines()) == 6 and len(repo.ok("log", "--stat").out.splitlines()) > 4
+    repo.ok("restore", "t~1", "--index")
+    assert rows()[:-2] == [holds, undone] and len(rows("--no-fold")) == 7, "each restore is a line"
+    repo.ok("snapshot", "--track", "t", "step 3")
+    repo.ok("undo")
+    shown = rows()
+    assert shown[0].startswith("undo of restore of ") and shown[2:4] == [undone, undone], "a checkpoint lies between"
+    assert [len(rows(f"-{many}")) for many in range(6)] == [0, 1, 2, 3, 4, 5]
 
 
 @pytest.mark.full
@@ -457,7 +467,8 @@ def test_the_screen(told: Sandbox, columns: int) -> None:
         (("-1",), "0"),
         (("-4",), "0123"),
         (("-5",), "0123(6"),  # a line of turns is none of the five
-        (("-6",), "0123(6<7"),
+        (("-6",), "0123(6<"),  # a restore counts
+        (("-7",), "0123(6<7"),
         (("-0",), ""),
         (("--no-fold",), "0123456<78"),
         (("-5", "--no-fold"), "01234"),
@@ -476,7 +487,7 @@ def test_turns_without_an_edit_are_one_line_where_nobody_asks_for_them(
     assert "".join(row.lstrip()[0] for row in shown) == rows
     assert all("(2 turns without an edit)" in row for row in shown if row.lstrip()[0] == "(")
     whole = told.ok("log", "--json", *(w for w in words if w != "--no-fold")).json["checkpoints"]
-    if not words or not re.match("-[56]", words[0]):
+    if not words or not re.match("-[567]", words[0]):
         assert len(whole) == len(rows.replace("(", "45").replace("<", "")), "what is read by programs is never folded"
 
 

@@ -427,6 +427,33 @@ def test_a_mistyped_track_leads_to_the_one_that_is_meant(repo: Sandbox) -> None:
     assert repo.baton("snapshot", "x", "--track", "agent-2").err == "", "one of a numbered row is no mistake"
 
 
+@pytest.mark.deep
+def test_a_commit_is_the_newest_checkpoint_on_it_whatever_took_it(repo: Sandbox) -> None:
+    repo.ok("snapshot", "by hand", "--track", "t")
+    client = Client("claude", repo.path)
+    client.asked("first")
+    repo.write("a.txt", "a turn's\n")
+    client.fire("turn")
+    newest = repo.ok("show", "t", "--json").json["checkpoint"]
+    assert newest["kind"] == "auto"
+    for name in ("HEAD", repo.head()[:8], "refs/heads/main"):
+        assert repo.ok("show", name, "--json").json["checkpoint"]["id"] == newest["id"], name
+    repo.ok("restore", "t~1")  # what it kept before stands on that commit, too, and is on no track
+    assert repo.ok("show", "HEAD", "--json").json["checkpoint"]["id"] == newest["id"]
+    repo.ok("restore", "HEAD")
+    assert (repo.path / "a.txt").read_text() == "a turn's\n"
+    other = repo.ok("snapshot", "of another", "--track", "side", "--no-set-current", "--json").json["checkpoint"]["id"]
+    assert repo.ok("show", "HEAD", "--json").json["checkpoint"]["id"] == newest["id"], "the current track's first"
+    repo.ok("tracks", "use", "side")
+    assert repo.ok("show", "HEAD", "--json").json["checkpoint"]["id"] == other
+    repo.ok("tracks", "use", "t")
+    repo.commit("next")
+    repo.ok("snapshot", "later", "--track", "t", "--no-files")
+    assert repo.ok("show", "HEAD~1", "--json").json["checkpoint"]["id"] == newest["id"], "also below the newest"
+    repo.git("tag", "old", "HEAD~1")
+    assert repo.ok("show", "old", "--json").json["checkpoint"]["id"] == newest["id"]
+
+
 @pytest.mark.parametrize("what", ["ref", "commit"])
 def test_what_is_shown_of_a_broken_track_has_an_id_that_names_it(repo: Sandbox, what: str) -> None:
     for number in range(2):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -43,6 +44,16 @@ def test_agents_hooks_are_silent_and_act_again(repo: Sandbox) -> None:
     client.fire("turn")
     assert steps(autos(repo, "t")) == ["turn ended: one"]  # what was said meanwhile is what the turn is called
     assert log_of(repo) == ""
+
+
+@pytest.mark.deep
+def test_both_doctors_say_that_the_hooks_are_paused(repo: Sandbox) -> None:
+    repo.ok("pause", "--for", "2h")
+    for words in (("doctor",), ("agent", "doctor")):
+        (row, mend) = re.search(r"^note paused: (.*)\n +(.*)\n", repo.baton(*words).out, re.M).groups()  # type: ignore
+        assert row.startswith("the hooks of this repository are silent until 2") and mend == "git baton pause --end"
+    repo.ok("pause", "--end")
+    assert all("paused" not in repo.baton(*words, "--json").out for words in (("doctor",), ("agent", "doctor")))
 
 
 def test_it_ends_by_itself(repo: Sandbox) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import shutil
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -218,6 +219,8 @@ def test_without_a_rule_nothing_goes_and_the_rules_are_told(kept: Sandbox) -> No
     refs = every_ref(kept)
     done = kept.baton("prune")
     assert done.code == 129 and "no rule says what to keep; nothing is removed" in done.err
+    (line,) = re.findall(r"^hint: to see what would go by a rule: git baton (.*)$", done.err, re.M)
+    assert "--dry-run" in line and kept.baton(*line.split()).code == 0
     assert "--keep-last N, --keep-within 24h, --keep-daily N or --keep-weekly N" in done.err and "baton.keepLast" in done.err
     for words, said in (
         (("--keep-last", "0"), "--keep-last is '0'; it must be a whole number of 1 or more"),

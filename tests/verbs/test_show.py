@@ -178,6 +178,19 @@ def test_what_it_changed_is_shown_as_git_shows_it(work: Sandbox) -> None:
 
 
 @pytest.mark.deep
+@pytest.mark.deep
+def test_only_a_path_leads_to_the_file_itself(work: Sandbox) -> None:
+    for words, place, name in (
+        (("a.txt",), "", "@:a.txt"),
+        (("../a.txt",), "dir", "@:./../a.txt"),
+    ):
+        (work.path / place).mkdir(exist_ok=True)
+        done = work.baton("show", *words, cwd=work.path / place)
+        assert done.err == f"hint: the file as it is there: git baton show {name}\n"
+        assert read(work, name, work.path / place) == b"three\n"
+    assert work.ok("show", "--", "a.txt").err == work.ok("show", "t", "a.txt").err == ""
+
+
 def test_what_does_not_go_together_is_refused(work: Sandbox) -> None:
     for words, said in (
         (("t", "--json", "--stat"), "--stat and --json exclude each other"),

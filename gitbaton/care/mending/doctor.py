@@ -154,6 +154,7 @@ def _doors(baton: Baton) -> Iterator[DoctorFinding]:
 def _hooks(baton: Baton) -> Iterator[DoctorFinding]:
     """Whether git reaches each of our scripts, once, where they were installed."""
     repo, way, called = baton.repo, install.route(baton.repo), dict[str, list[str]]()
+    yield from state.silence(repo, baton.clock())
     if not install.installed(repo):
         yield _remark("hooks", "git's hooks are not installed; they say when HEAD leaves a checkpoint", _INSTALL)
         return

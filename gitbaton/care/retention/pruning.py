@@ -25,6 +25,7 @@ from gitbaton.care.retention.inventory import CheckpointChain, Conversation, Inv
 from gitbaton.care.retention.removing import Trimmed, draft_removal, locked_removal, moved, rebuilt, retry_under_lock, survey
 from gitbaton.care.retention.rules import AUTO_LAST, DAYS, RetentionItem, Wish, keep, keep_auto, rules_of
 from gitbaton.checkpoints.baton import Baton
+from gitbaton.checkpoints.render import in_shell
 from gitbaton.checkpoints.store import NOTES, TIPS, Store, chain_ref, tip_ref
 from gitbaton.checkpoints.store.chain import replay
 from gitbaton.checkpoints.store.join import links
@@ -84,8 +85,10 @@ def plan(baton: Baton, wish: Wish, *, weigh: bool = False, held: bool = False) -
     ruled = wish.auto or any(ruled for _, ruled in rows)
     if not ruled and (rows or not rules_of(baton.repo.settings(), "", wish.rules).given):
         where = f" for track {in_quotes(wish.tracks[0])}" if len(wish.tracks) == 1 else ""
+        line = " ".join(["git baton prune", *map(in_shell, wish.tracks), "--keep-last 20 --dry-run"])
         raise UsageError(
             f"no rule says what to keep{where}; nothing is removed",
+            f"to see what would go by a rule: {line}",
             "give --keep-last N, --keep-within 24h, --keep-daily N or --keep-weekly N",
             "or set baton.keepLast, baton.keepWithin, baton.keepDaily or baton.keepWeekly, or baton.<track>.keepLast and so on",
         )

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from gitbaton.base.codec import Json, canonical, in_quotes, path_document
 from gitbaton.base.errors import DamagedIndexError
 from gitbaton.base.model import INSIDE, Oid, covered
 from gitbaton.base.values import replace
-from gitbaton.checkpoints.render import path_in_quotes
+from gitbaton.checkpoints.render import first_few, path_in_quotes, some
 from gitbaton.checkpoints.restore.bytes import Bytes
 from gitbaton.checkpoints.restore.goal import Goal
 from gitbaton.checkpoints.restore.values import CHANGING, IGNORED_THEN, UNKNOWN, UNMERGED, PathAction, RestorePlan
@@ -32,6 +33,19 @@ from gitbaton.git.worktree.heldbytes import HeldOid
 from gitbaton.git.worktree.index import store_anew
 from gitbaton.git.worktree.staged import Scope, stages_now
 from gitbaton.git.worktree.untracked import ignored_by
+
+_UNASKED = re.compile(
+    r"(?:.*/)?(?:\.claude/(?:hooks/.*|settings(?:\.local)?\.json)|\.(?:codex|cursor|gemini|husky|opencode)/.*|\.github/hooks/.*"
+    r"|\.vscode/(?:mcp|settings|tasks)\.json|opencode\.jsonc?|\.mcp\.json|\.envrc)",
+    re.IGNORECASE | re.DOTALL,
+)  # what agents, editors and shells run, or take commands from, when they are opened there
+
+
+def _run_unasked(goal: Goal, changing: Iterable[Difference]) -> list[str]:
+    """Note which of a stranger's files are run without being asked for."""
+    found = [d.path for d in changing if d.then is not None and _UNASKED.fullmatch(d.path)] if goal.target.foreign else []
+    names = some(len(found), first_few(found))
+    return [f"agents, editors or shells run this without being asked, and it is a stranger's: {names}"] if found else []
 
 
 class Decider:
@@ -222,7 +236,7 @@ class _Planner:
             links=frozenset(d.path for d in changing if d.then and d.then.mode == LINK and goal.is_link(d.path)),
             tree=tree,
             digest=self._digest(found, changing),
-            notes=tuple(goal.notes(changing)),
+            notes=(*goal.notes(changing), *_run_unasked(goal, changing)),
             own=own,
             strangers=tuple(s.path for s in found if s.action == "conflict" and s.path in goal.strangers),
             warnings=(*self._warnings(changing), *self._told(kept)),

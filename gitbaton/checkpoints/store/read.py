@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from heapq import heappush, heappushpop
+from itertools import takewhile
 from types import MappingProxyType
 
 from gitbaton.base.codec import (
@@ -51,7 +52,7 @@ from gitbaton.git.reffiles import below
 from gitbaton.git.repo import Repo
 
 SLACK = timedelta(minutes=10)  # what is further in the future is listed and not joined
-_MOST = 1000  # newer checkpoints that are counted
+_NEAR = 200  # checkpoints below a tip among which a remote's is looked for first
 
 
 class Store(Chains):
@@ -181,18 +182,20 @@ class Store(Chains):
 
 @value
 class Newer:
-    """A remote that has newer checkpoints of a track than this repository: how many, at most 1,000."""
+    """A remote that has checkpoints of a track which are not here: how many, and whether one is older than the newest here."""
 
     remote: str
     track: str
     count: int
+    older: bool
 
     @property
     def sentence(self) -> str:
         """The warning about it."""
-        many = f"{self.count} newer checkpoint{'' if self.count == 1 else 's'}"
-        remote = plain(self.remote)
-        return f"{remote} has {many} of track {in_quotes(self.track)}: 'git baton sync {remote}' joins them"
+        one = self.count == 1
+        many = f"{self.count}{'' if self.older else ' newer'} checkpoint{'' if one else 's'}"
+        remote, apart = plain(self.remote), (" that is not here" if one else " that are not here") if self.older else ""
+        return f"{remote} has {many} of track {in_quotes(self.track)}{apart}: 'git baton sync {remote}' joins them"
 
 
 def strays(store: Chains) -> list[Problem]:
@@ -322,31 +325,40 @@ def _tips(store: Chains, tracks: Mapping[str, list[tuple[str, Oid]]]) -> History
 
 
 def newer(store: Chains, elsewhere: Mapping[str, list[tuple[str, Oid]]], tips: Iterable[Stored], now: datetime) -> list[Newer]:
-    """Return the remotes that have newer checkpoints of tracks than their ``tips`` here, as far as they were fetched and could
-    be joined; what cannot be read is none. Costs one read of a tip that this repository does not have as its own."""
+    """Return the remotes that have checkpoints of tracks which are not below their ``tips`` here, as far as they were fetched
+    and could be joined; what cannot be read is none. Costs a walk from a tip here to that of the remote."""
     found = []
     for mine in tips:
         track = mine.checkpoint.track
         for remote, oid in elsewhere.get(track, ()):
-            if oid != mine.commit:
-                count = _count(store, remote, track, oid, mine, now)
-                found += [Newer(remote=remote, track=track, count=count)] if count else []
+            if not _is_near(store, mine.commit, oid):
+                lacks = _lacking(store, remote, track, oid, mine, now)
+                older = any(s.checkpoint.created <= mine.checkpoint.created for s in lacks)
+                found += [Newer(remote=remote, track=track, count=len(lacks), older=older)] if lacks else []
     return found
 
 
-def _count(store: Chains, remote: str, track: str, oid: Oid, mine: Stored, now: datetime) -> int:
+def _is_near(store: Chains, start: Oid, wanted: Oid) -> bool:
+    """Whether a commit is one of the first few of a chain: without a process."""
+    at = start
+    for _ in range(_NEAR):
+        commit = store.commit(at) if at != wanted else None
+        if commit is None or not commit.parents:
+            break
+        at = commit.parents[0]
+    return at == wanted
+
+
+def _lacking(store: Chains, remote: str, track: str, oid: Oid, mine: Stored, now: datetime) -> list[Stored]:
     try:
-        theirs = store.stored(store.objects.read(oid), track, oid)
-        ids: set[Oid] = set()
-        for stored in store.newest(theirs) if theirs.checkpoint.created > mine.checkpoint.created else ():
-            if stored.checkpoint.created <= mine.checkpoint.created or len(ids) == _MOST:
-                break
-            if stored.checkpoint.created <= now + SLACK:
-                ids.add(stored.id)
-        drops = dropping(store, (remote,)) if ids else meta.NOTHING
+        theirs = [s for s in _not_here(store, track, oid) if s.checkpoint.created <= now + SLACK]
+        first = min((s.checkpoint.created for s in theirs), default=now + SLACK)
+        # A join that was not pushed has what it took under other commits.
+        have = {s.id for s in takewhile(lambda s: s.checkpoint.created >= first, store.newest(mine))}
+        drops = dropping(store, (remote,)) if theirs else meta.NOTHING
     except BatonError:
-        return 0
-    return sum(1 for one in ids if not drops.dropped(one))
+        return []
+    return [s for s in theirs if s.id not in have and not drops.dropped(s.id)]
 
 
 def _latest(store: Store, limit: int) -> History:

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 
 from gitbaton.base.codec import decode_track, encode_track, in_quotes, timestamp
 from gitbaton.base.errors import BatonError, GitError, GitTimeoutError, RecordError, RefConflictError
-from gitbaton.base.model import Oid, Stored
+from gitbaton.base.model import DoctorFinding, Oid, Stored
 from gitbaton.base.system.files import read_or_none, read_regular, remove
 from gitbaton.base.values import value
 from gitbaton.checkpoints.store.chain import MAX_COMMIT, Chains, History, Problem
@@ -275,6 +275,13 @@ def told_pause(pause: Pause) -> str:
     """Return a pause in words; its end as a local time."""
     until = "until somebody ends it" if pause.until is None else f"until {pause.until.astimezone():%Y-%m-%d %H:%M}"
     return f"the hooks of this repository are silent {until}"
+
+
+def silence(repo: Repo, now: datetime) -> list[DoctorFinding]:
+    """Return the remark that the hooks of a repository are paused; none where they act."""
+    pause = paused(repo, now)
+    text = told_pause(pause) if pause is not None else ""
+    return [DoctorFinding(name="paused", ok=True, text=text, mend="git baton pause --end", remark=True)] if text else []
 
 
 def _pause_path(repo: Repo) -> str:

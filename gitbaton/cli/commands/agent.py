@@ -11,7 +11,9 @@ from gitbaton.agents.install.plan import InstallPlan, apply, refuse_others, shar
 from gitbaton.base import terminal
 from gitbaton.base.codec import Json, check_new_track, in_quotes, path_document, plain
 from gitbaton.base.errors import BatonError, NotARepositoryError, UsageError
+from gitbaton.base.model import DoctorFinding
 from gitbaton.checkpoints.render import first_few, some
+from gitbaton.checkpoints.store.state import silence
 from gitbaton.cli.columns import fitted
 from gitbaton.cli.common import DryRun, one_of, opened, picked, print_json, print_plan, say_findings, warn_all
 from gitbaton.cli.options import Argument, Invocation, Option
@@ -66,7 +68,7 @@ def command(
     if words[0] == "list":
         return _list(_places(ctx), json=json)
     if words[0] == "doctor":
-        return say_findings(agentdoctor.examine(_places(ctx), os.getcwd()), json=json)
+        return say_findings([*agentdoctor.examine(_places(ctx), os.getcwd()), *_paused(ctx)], json=json)
     if agents_md and user:
         raise UsageError("--agents-md is for a project, not for --user")
     where = _places(ctx, user=user, project=not user)[0]
@@ -101,6 +103,15 @@ def _check(words: list[str], given: dict[str, bool]) -> None:
         act = words[0]
         hints = () if len(words) > 1 else (f"git baton agent {act} claude", "which there are: git baton agent list")
         raise UsageError(f"'{words[0]}' takes the names of agents, or --all", *hints)
+
+
+def _paused(ctx: Invocation) -> list[DoctorFinding]:
+    """The remark that the hooks of the repository here are paused."""
+    try:
+        with opened(ctx) as baton:
+            return silence(baton.repo, baton.clock())
+    except BatonError:
+        return []
 
 
 def _places(ctx: Invocation, *, user: bool = True, project: bool = True) -> list[Place]:

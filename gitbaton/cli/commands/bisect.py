@@ -1,13 +1,16 @@
 """``git baton bisect``."""
 
+import shlex
 import sys
 from typing import Annotated, Optional
 
 from gitbaton.base import terminal
 from gitbaton.base.codec import Json, counted, path_document
+from gitbaton.base.errors import UsageError
 from gitbaton.care.tools import bisection
-from gitbaton.checkpoints.render import key_value, stored_document
-from gitbaton.cli.columns import brief
+from gitbaton.checkpoints.baton import Baton
+from gitbaton.checkpoints.render import in_shell, stored_document
+from gitbaton.checkpoints.survey import tests_then
 from gitbaton.cli.common import ended_by_signal, looking, opened, picked, print_json, warn_all
 from gitbaton.cli.look import Look
 from gitbaton.cli.options import Argument, Invocation, Option
@@ -16,7 +19,7 @@ from gitbaton.cli.options import Argument, Invocation, Option
 def command(
     ctx: Invocation,
     words: Annotated[list[str], Argument(metavar="-- CMD...", help="Exit 0: good, 125: cannot tell, up to 127: bad.")],
-    good: Annotated[str, Option(metavar="CHECKPOINT", help="One where CMD succeeds.")],
+    good: Annotated[Optional[str], Option(metavar="CHECKPOINT", help="One where CMD succeeds.")] = None,
     bad: Annotated[
         Optional[str], Option(metavar="CHECKPOINT", help="A later one where CMD fails; default: the track's newest.")
     ] = None,
@@ -39,6 +42,8 @@ def command(
         git baton bisect --good parser~2 -- sh -c 'test "$(cat a.txt)" != three'
     """
     with ended_by_signal(), opened(ctx) as baton:
+        if good is None:
+            raise _no_good(baton, bad, words)
         plan = bisection.plan(baton, good, bad, foreign=foreign, trust_good=trust_good)
         warn_all(plan.warnings)
         look = looking(ctx, baton, fd=2 if json else 1)
@@ -57,21 +62,30 @@ def command(
             found: dict[str, Json] = {"first_bad": candidates[0] if verdict.found else None, "candidates": candidates}
             print_json({**found, "good": stored_document(verdict.good), "changes": changes, "tried": verdict.tried})
         else:
-            _show(look, verdict)
+            _show(baton, look, verdict)
     return 0 if verdict.found else 1
 
 
-def _show(look: Look, verdict: bisection.BisectVerdict) -> None:
+def _no_good(baton: Baton, bad: Optional[str], words: list[str]) -> UsageError:
+    """Return the error of a search without a good end, with the line that begins at the oldest checkpoint that has files."""
+    last = baton.resolve(bad) if bad is not None else baton.tip()
+    items = (s for s in reversed(baton.store.history(last.checkpoint.track).items) if s.checkpoint.files)
+    first = next((s for s in items if not s.foreign and s.id != last.id), None)
+    line = ["git baton bisect --good", baton.short(first.id) if first else "", *([f"--bad {in_shell(bad)}"] if bad else [])]
+    hints = [f"from the oldest one, if CMD succeeds there: {' '.join(line)} -- {shlex.join(words)}"] if first else []
+    return UsageError("--good is missing: a checkpoint where CMD succeeds", *hints, "'git baton log' lists checkpoints")
+
+
+def _show(baton: Baton, look: Look, verdict: bisection.BisectVerdict) -> None:
     if not verdict.found:
         terminal.say("only checkpoints that cannot be tried are left; the first bad one is one of")
         terminal.say_lines(look.fit(look.named(stored)) for stored in verdict.candidates)
         return
+    from gitbaton.cli import view
+
     first = verdict.candidates[0]
-    rows = [
-        f"{look.id(first.id)} is the first bad checkpoint",
-        key_value("step", brief(first.checkpoint.step)),
-        key_value("note", first.checkpoint.note),
-        look.fit("against ", look.named(verdict.good)),
-    ]
-    terminal.say_lines(rows)
+    terminal.say(f"{look.id(first.id)} is the first bad checkpoint")
+    rows = view.words(baton, look, first, view.ViewFacts(later=tests_then(baton.store, first)))
+    terminal.say_lines(view.lines(look, first, rows))
+    terminal.say(look.fit("against ", look.named(verdict.good)))
     terminal.write(verdict.stat)

@@ -11,7 +11,7 @@ from gitbaton.base import terminal
 from gitbaton.base.codec import Json, bare, check_track, counted, in_quotes, path_document, plain, timestamp
 from gitbaton.base.errors import MENDS, RecordError, UsageError
 from gitbaton.care import sync
-from gitbaton.care.scanning import UNFILTERED, scanner
+from gitbaton.care.scanning import UNFILTERED, held, scanner
 from gitbaton.care.sync.items import Choice, Exposure, Fetched, Gathered, Item, Joined, Joining, Move, Pushing, said
 from gitbaton.care.sync.push import Manner
 from gitbaton.care.sync.threads import called
@@ -48,6 +48,7 @@ Scan = Annotated[bool, Option("--scan/--no-scan", help="Look for secrets in what
 DryRun = Annotated[bool, Option("--dry-run", "-n", help="Print the plan; change nothing here or there.")]
 TIMEOUT = 60.0
 _NAMED = 20  # threads and unfiltered files that are named; there may be thousands
+_NEWS = ("new", "newer", "rewritten")
 _ITEMS = {"track": ("{}", "track"), "run": ("{}", "run"), "thread": ("{}", "thread"), "": ("{}", "other ref")}
 
 
@@ -169,7 +170,7 @@ def say_gathered(look: Look, remote: Remote, found: Gathered, *, verbose: bool, 
 
 def _fetched_step(row: Fetched) -> tuple[str | Cell, ...]:
     """Return the step of the newest checkpoint of a track that has news; it is not ours."""
-    news = row.item[0] == "track" and row.state in ("new", "newer", "rewritten")
+    news = row.item[0] == "track" and row.state in _NEWS
     return (": ", (("> ", "foreign"), (brief(row.step), ""))) if news else ()
 
 
@@ -294,7 +295,7 @@ def _push_text(look: Look, move: Move) -> str:
 
 def _tell_hits(baton: Baton, done: Pushing) -> None:
     """Print the place of each secret, and the hints."""
-    from gitbaton.cli.commands.finding import REMOVE, hit_place, placed, removes, unfiltered_hints
+    from gitbaton.cli.commands.finding import REMOVE, forgets, hit_place, placed, removes, unfiltered_hints
 
     text = scanner(baton).text
     open_hits = [hit for hit in done.hits if hit.kind == UNFILTERED]
@@ -313,12 +314,12 @@ def _tell_hits(baton: Baton, done: Pushing) -> None:
         which = "checkpoint " if hit.checkpoint else ""
         terminal.tell(f"secret: {which}{text(hit_place(baton, hit, state))}: {hit.kind} {plain(hit.shown)}".rstrip())
     hints = (
-        (True, "'git config --add baton.redactAllow REGEX' names what is none"),
-        (any(hit.checkpoint for hit in done.hits), "'git baton forget CHECKPOINT' removes a checkpoint"),
-        (removes(places), REMOVE),
-        (not open_hits, "--no-scan pushes all the same"),
+        "'git config --add baton.redactAllow REGEX' names what is none",
+        *forgets(baton, held(baton, [hit for hit, _ in places])[0]),
+        *([REMOVE] if removes(places) else []),
+        *([] if open_hits else ["--no-scan pushes all the same"]),
     )
-    tell_error(f"nothing is pushed: {counted(len(places), 'secret')} would leave", [said for on, said in hints if on])
+    tell_error(f"nothing is pushed: {counted(len(places), 'secret')} would leave", hints)
 
 
 def _halted(done: Pushing) -> bool:
@@ -491,6 +492,10 @@ def fetch(
             if problem:
                 tell_error(problem, ())
             say_broken_refs(found.apart)
+            news = any(row.state in _NEWS for row in found.rows if row.item[0] != "run")
+            if news or baton.newer(baton.readable_tips().items):
+                again = f"git baton sync {in_shell(remote.shown)}{' --threads' if threads else ''}"
+                terminal.tell(f"hint: '{again}' joins what is new")
         warn_all(baton.refresh())
     return 0 if whole else 1
 

@@ -103,7 +103,9 @@ def forgets(baton: Baton, hits: Iterable[Hit]) -> list[str]:
     """Return the hint that removes the checkpoints of some hits everywhere, the first of them where they are many; none without
     any."""
     ids = list(dict.fromkeys(baton.short(oid) for hit in hits for oid in (hit.checkpoint, *hit.held) if oid))
-    which = "them" if len(ids) <= _MAX_IDS else f"the first {_MAX_IDS} of the {len(ids)} checkpoints that hold them"
+    many = len(ids)
+    first = f"the first {_MAX_IDS} of " if many > _MAX_IDS else ""
+    which = f"{first}the {many} checkpoints that hold them" if many > 1 else "them"
     named = " ".join(ids[:_MAX_IDS])
     return [f"'git baton forget --everywhere {named}' removes {which}"] if ids else []
 

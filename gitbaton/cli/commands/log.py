@@ -108,10 +108,10 @@ def command(
 
     Automatic checkpoints that follow each other and changed no file are one line, which N does not count, unless --no-fold is
     given or some are picked by PATTERN, KIND, CLIENT, STRING or PATH; the newest, one with a label and one that is pinned stay.
-    So are undos and redos that follow each other. A turn that is open here, for it goes on or was cut short, and has changed
-    files stands first, without an id and beside N: 'git baton revert' takes it back, and '@~1' is the checkpoint below it.
-    'o' stands before a manual checkpoint, '.' before an automatic one, and '<' where files were restored in this work tree;
-    with N or CHECKPOINT only restores below the first line are shown.
+    A restore is one line with the undos and redos of it that follow, and says what holds now. A turn that is open here, for it
+    goes on or was cut short, and has changed files stands first, without an id and beside N: 'git baton revert' takes it back,
+    and '@~1' is the checkpoint below it. 'o' stands before a manual checkpoint, '.' before an automatic one, and '<' where
+    files were restored in this work tree; with N or CHECKPOINT only restores below the first line are shown, and N counts them.
 
     --graph draws all tracks, or the one that is named, each as a lane; '*' is a commit, in the lanes of those that stood on it.
 
@@ -163,6 +163,7 @@ def command(
             if rows and not chosen and until is None:
                 below = name is not None or limit is not None
                 rows, undone = _with_restores(baton, rows, everything=everything, below=below, fold=not no_fold)
+                rows = _first(rows, limit)
             if not (rows or history.problems or baton.store.meant()):
                 begin(baton, looking(ctx, baton))
             with paged(ctx, baton) as look:
@@ -177,6 +178,8 @@ def command(
                     terminal.say(told)
                     terminal.write(f"\n{os.fsdecode(changed)}\n\n" if changed else "")
             warn_all(_inside(history.items))
+        tips = {s.checkpoint.track: s for s in reversed(history.items) if not s.foreign} if newest else {}
+        warn_all(baton.newer(list(tips.values())))
     left_out(history.problems)
     return 0
 
@@ -238,12 +241,16 @@ def _found(ask: Callable[..., History], pins: Meta, limit: Optional[int], *, who
     while True:
         history = ask(limit=most)
         rows = _folded(history.items, pins)
-        shown = [at for at, row in enumerate(rows, 1) if len(row) == 1]
-        if len(shown) > limit:
-            return history, rows[: (0, *shown)[limit]]
-        if len(history.items) < most:
-            return history, rows
+        first = _first(rows, limit)
+        if len(first) < len(rows) or len(history.items) < most:
+            return history, first
         most *= 4
+
+
+def _first(rows: list[list[Stored]], limit: Optional[int]) -> list[list[Stored]]:
+    """Return the first rows, of which so many are no folded turns."""
+    shown = [at for at, row in enumerate(rows, 1) if len(row) == 1 or row[0].checkpoint.restore]
+    return rows if limit is None or len(shown) <= limit else rows[: (0, *shown)[limit]]
 
 
 def _fields(stored: Stored) -> tuple[str, ...]:
@@ -291,25 +298,21 @@ def _folded(items: Sequence[Stored], pins: Meta) -> list[list[Stored]]:
         trees[c.track] = stored.tree  # after a prune the one before is another than the one that was counted against
         if c.kind == "auto" and not c.label and c.files and not c.files.changed and before == stored.tree:
             idle |= set() if pins.pinned(stored.id) else {stored.id}
-    return _joined([[stored] for stored in items], idle)
-
-
-def _joined(rows: Sequence[list[Stored]], ids: set[Oid]) -> list[list[Stored]]:
-    """Make one row of those that follow one another and are of these ids."""
     found: list[list[Stored]] = []
-    for row in rows:
-        if row[0].id in ids and found and found[-1][0].id in ids:
-            found[-1] += row
+    for stored in items:
+        if stored.id in idle and found and found[-1][0].id in idle:
+            found[-1].append(stored)
         else:
-            found.append(row)
+            found.append([stored])
     return found
 
 
 def _with_restores(
     baton: Baton, rows: list[list[Stored]], *, everything: bool, below: bool, fold: bool
 ) -> tuple[list[list[Stored]], frozenset[Oid]]:
-    """Add the restores of this work tree since the oldest row, of its track; only ``below`` the newest. With ``fold`` undos and
-    redos that follow each other are one row, the newest of them first. Also return those that were undone."""
+    """Add the restores of this work tree since the oldest row, of its track; only ``below`` the newest. With ``fold`` a restore
+    and its undos and redos, between two checkpoints, are one row, the newest of them first. Also return those that were
+    undone."""
     layout, newest, oldest = baton.repo.layout, rows[0][0].checkpoint, rows[-1][-1].checkpoint
     found = list(rows)
     try:
@@ -319,13 +322,22 @@ def _with_restores(
         return found, frozenset()
     since = takewhile(lambda s: s.checkpoint.created > oldest.created, baton.store.newest(tip) if tip is not None else ())
     steps = tuple(since)
-    for stored in steps:
-        c = stored.checkpoint
+    origins = dict[Oid, Oid]()
+    for stored in reversed(steps):
+        c, step = stored.checkpoint, stored.checkpoint.restore
+        origins[stored.id] = origins.get(step.target, step.target) if step and step.op in STEPPING else stored.id
         if not stored.foreign and (everything or c.track == newest.track) and not (below and c.created > newest.created):
             found.append([stored])
-    again = {row[0].id for row in found[len(rows) :] if fold and (step := row[0].checkpoint.restore) and step.op in STEPPING}
     found.sort(key=lambda row: row[0].checkpoint.created, reverse=True)
-    return _joined(found, again), replay(baton.store, steps).undone
+    joined, block = list[list[Stored]](), dict[Oid, list[Stored]]()
+    for row in found:
+        origin = origins.get(row[0].id) if fold else None
+        if origin is not None and origin in block:
+            block[origin] += row
+            continue
+        block = {} if origin is None else {**block, origin: row}
+        joined.append(row)
+    return joined, replay(baton.store, steps).undone
 
 
 def _lines(
@@ -344,7 +356,7 @@ def _lines(
     open turn, ``going``; ``undone``: the restores that are not in force; with ``graph`` also the names of the lanes, and the
     commits that the checkpoints stand on."""
     listed = {s.id for s in history.items}
-    alone = [row[0] for row in rows if len(row) == 1 or row[0].checkpoint.restore]
+    alone = [_told(row) for row in rows if len(row) == 1 or row[0].checkpoint.restore]
     ids = look.ids(s.checkpoint.restore.target if s.checkpoint.restore and s.id not in listed else s.id for s in alone)
     cells = list[tuple[Cell | str, ...]]()
     entries: Sequence[list[Stored] | BlamedCommit] = rows
@@ -372,14 +384,16 @@ def _lines(
             cells.append(("", "", "", "", "", "", ((said, "home"),)))
             continue
         if c.restore is not None and s.id not in listed:
-            said, digits = brief(done(c)), sum(len(text) for text, _ in ids[c.restore.target])
+            age, s = look.age(c.created), _told(row)
+            c, back = s.checkpoint, s.checkpoint.restore or c.restore
+            said, digits = brief(done(c)), sum(len(text) for text, _ in ids[back.target])
             named = _NAMED.search(said)
             said = said[: named.start() + digits] + said[named.end() :] if named else said
-            if c.restore.op == "restore" and c.restore.target in pins.forgotten:  # elsewhere: its words are still here
+            if back.op == "restore" and back.target in pins.forgotten:  # elsewhere: its words are still here
                 said = "restored a forgotten checkpoint"
-            said = f"undo and redo, {len(row)} times; last: {said}" if len(row) > 1 else said
+            said = f"undo and redo, {len(row)} times; last: {said}" if len(row) > 1 and s is row[0] else said
             said = f"(undone) {said}" if s.id in undone else said
-            cells.append(("", look.kind(s), look.age(c.created), track, "", "", ((said, "restored"),)))
+            cells.append(("", look.kind(s), age, track, "", "", ((said, "restored"),)))
             continue
         step, ran = title(s)
         words = look.words(s, step, origin(s, history.origins.get(s.id) or baton.store.origins(c.track)))
@@ -393,6 +407,12 @@ def _lines(
     if graph:
         cells = [(lane, *row[:1], *row[2:]) for lane, row in zip(drawn, cells, strict=True)]
     yield from look.table(columns, cells)
+
+
+def _told(row: Sequence[Stored]) -> Stored:
+    """The one of a row that is told of: a restore, and not the undos and redos of it that follow."""
+    step = row[-1].checkpoint.restore
+    return row[0] if step is None or step.op in STEPPING else row[-1]
 
 
 def _drawn(
@@ -421,7 +441,8 @@ def _drawn(
     for at, row in enumerate(found):
         marks = {lane[track]: "|" for track, places in met.items() if places[0] < at < places[-1]}
         if isinstance(row, list):
-            marks[lane[row[0].checkpoint.track]] = ":" if len(row) > 1 else look.kind(row[0])[0][0]
+            folded = len(row) > 1 and row[0].checkpoint.restore is None
+            marks[lane[row[0].checkpoint.track]] = ":" if folded else look.kind(row[0])[0][0]
             between = " "
         else:
             on = sorted(lane[track] for track in heads[row.oid] if track in lane)

@@ -68,7 +68,7 @@ _KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
 }
 _NAMES = (
     "a track (its newest), TRACK~3 (three before), TRACK@{2 hours ago}, turn2 (its number in the log), an id or its first four "
-    "or more digits, a label, a pin's name, a commit (the newest checkpoint its note names), or @ (the current track's newest)"
+    "or more digits, a label, a pin's name, a commit (the newest checkpoint on it), or @ (the current track's newest)"
 )
 _FIELD = {"maxLength": MAX_FIELD}
 _ANY, _LIST, _V = {"type": "object"}, {"type": "array"}, {"type": "integer", "const": 1}

@@ -29,6 +29,7 @@ from gitbaton.cli.commands.restore import plan_conversation, show_plan, tell_wri
 from gitbaton.cli.commands.transcript import blocks
 from gitbaton.cli.common import warn_all
 from gitbaton.cli.look import TAKE_BACK, Cell, Look, turn_step
+from gitbaton.cli.view import KINDS, NOTHING
 
 MANY = 2_000  # lines of a patch or a conversation that are shown at once
 LONGEST = 1_000  # characters of one of them
@@ -137,9 +138,10 @@ class Views:
         if self.marks is None:
             self.marks = read(baton.store)
         step, ran = title(stored)
+        said = ran.result if ran else verdict(stored)
         parts = [
-            c.kind,
-            ran.result if ran else verdict(stored),
+            KINDS.get(c.kind, c.kind),
+            f"tests: {NOTHING}" if said == "pending" else said,
             age(c.created, baton.clock()),
             *([f"by {line(row.agent)}"] if row.agent else []),
         ]

@@ -65,9 +65,10 @@ def command(
             print_json({"checkpoints": report.checkpoints, "hits": clean(baton, rows, scanner(baton))})
         else:
             _show(baton, places)
-            if not (report.hits or report.problems or files or threads):
+            if not (report.problems or files or threads):
                 again = " ".join(["git baton scan --files", *(["--all"] if everything else map(in_shell, names))])
-                terminal.tell(f"hint: no secret in the words; '{again}' looks into captured files, too")
+                said = "only words were looked through" if report.hits else "no secret in the words"
+                terminal.tell(f"hint: {said}; '{again}' looks into captured files, too")
         for problem in report.problems:
             terminal.warn(scanner(baton).text(f"{in_quotes(problem.where)} is not scanned: {problem.reason}"))
         if report.problems:

@@ -1,11 +1,12 @@
 """``git baton show``."""
 
 import os
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Optional
 
 from gitbaton.base import terminal
 from gitbaton.base.codec import plain
-from gitbaton.base.errors import GitError, NotFoundError, UsageError
+from gitbaton.base.errors import BatonError, GitError, NotFoundError, UsageError
 from gitbaton.base.model import FileState, Stored
 from gitbaton.checkpoints.baton import Baton
 from gitbaton.checkpoints.names import parted
@@ -53,7 +54,7 @@ def command(
 
     CHECKPOINT is a track (its newest), TRACK~3 (three before), TRACK^ (the one before), 'TRACK@{2 hours ago}', turn2 (by its
     number in the log; 'TRACK@{turn2}' of another track), an id or its first four or more digits, a label, the name that pin
-    gave, a commit (the newest checkpoint its note names; a branch's by its full name), @ (the newest of the current track, or
+    gave, a commit (the newest checkpoint on it; a branch's by its full name), @ (the newest of the current track, or
     of the only one), or REMOTE/TRACK (what was fetched of it). ^ goes after any of them.
 
     CHECKPOINT:PATH prints a file just as a restore would write it, or lists a folder. PATH is seen from the top of the work
@@ -96,7 +97,20 @@ def command(
                 colour = "--color=always" if look.colors else "--color=never"
                 changed = b"".join(comparing.changes(baton, [stored], [colour, *forms], paths, place, look.columns))
                 terminal.write(f"\n{os.fsdecode(changed)}\n" if changed else "")
+        if len(words or []) == 1 and paths == words and ctx.meta.get(AFTER) is None:
+            _hint_file(baton, stored, paths[0], place)
     return 0
+
+
+def _hint_file(baton: Baton, stored: Stored, path: str, place: str) -> None:
+    """Hint at how a file of a checkpoint is printed, where only its path was typed."""
+    from gitbaton.care.tools.content import content
+
+    inside = f"./{path}" if os.path.realpath(place) != baton.repo.layout.root else path
+    with suppress(BatonError):
+        if isinstance(content(baton, stored, inside, place), bytes):
+            name = f"@:{inside}"
+            terminal.tell(f"hint: the file as it is there: git baton show {in_shell(name)}")
 
 
 def _meant(ctx: Invocation, baton: Baton, words: list[str], track: Optional[str]) -> tuple[Stored, Optional[str], list[str]]:
