@@ -384,8 +384,8 @@ def _lines(
             cells.append(("", "", "", "", "", "", ((said, "home"),)))
             continue
         if c.restore is not None and s.id not in listed:
-            age, s = look.age(c.created), _told(row)
-            c, back = s.checkpoint, s.checkpoint.restore or c.restore
+            age, s, back = look.age(c.created), _told(row), _told(row).checkpoint.restore or c.restore
+            c = s.checkpoint
             said, digits = brief(done(c)), sum(len(text) for text, _ in ids[back.target])
             named = _NAMED.search(said)
             said = said[: named.start() + digits] + said[named.end() :] if named else said
