@@ -118,7 +118,7 @@ def test_without_a_good_one_the_oldest_is_offered(track: Sandbox) -> None:
     oldest = ids(track)[0][:10]
     line = f"git baton bisect --good {oldest} -- sh -c 'exit 1'"
     assert f"hint: from the oldest one, if CMD succeeds there: {line}\n" in done.err
-    assert f"--good {oldest} --bad t^ -- true\n" in track.baton("bisect", "--bad", "t^", "--", "true").err
+    assert f"--good {oldest} --bad 't^' -- true\n" in track.baton("bisect", "--bad", "t^", "--", "true").err
 
 
 @pytest.mark.full

@@ -142,7 +142,7 @@ def test_a_secret_stops_the_push(far: Far) -> None:
     assert [row for row in done.err.splitlines() if "redactAllow" in row or "--no-scan" in row]
     a.write("other.txt", "x")
     later = snap(a, "has it, too")
-    hint = f"hint: 'git baton forget --everywhere {later[:10]} {oid[:10]}' removes the 2 checkpoints that hold them"
+    hint = f"hint: 'git baton forget --everywhere {oid[:10]} {later[:10]}' removes the 2 checkpoints that hold them"
     assert hint in a.here("push", "--yes").err.splitlines()
     hits = a.here("push", "--yes", "--json").json["places"][0]["hits"]
     assert [(hit["checkpoint"], hit["path"], hit["line"]) for hit in hits] == [(oid, "settings.ini", 2)]
