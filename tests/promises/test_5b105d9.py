@@ -25,7 +25,34 @@ NONE = "the hooks of an agent record it: 'git baton agent list' says which agent
 SETTLE = "'git baton run settle deploy --run single --done' or 'git baton run settle deploy --run single --undone'"
 WHAT = '  "what": "restore of e5bee44127: in a conflict"'
 STAYS = '1 commit since stays: 9e322512a1 "faster"\n'
+NEWER = "warning: origin has 1 newer checkpoint of track 'main': 'git baton sync origin' joins them\n"
+ON_HEAD = """\
+checkpoint 09d822baf2cdb24790e91c72751f37f3e2fa7fcd
+kind=auto
+label=
+created=2026-01-01T10:18:00.000000Z
+previous=c37629d3f5fe29c496841859b614217392bbbd38
+commit=464c553a70dbcfbb3874b2b17afbd41e06cb31bf
+base=9e322512a1877bb21c5bdba77e49c4708980c59f
+agent=claude s-1
+track=auto
+step=agent begins
+note=
+validation=green (stale: files changed since)
+branch=main
+head=9e322512a1877bb21c5bdba77e49c4708980c59f
+next_cmd=
+carried=f1b8ac3a02067b5720690f77600e22f0ba89e5cf 2026-01-01T10:14:00.000000Z
+title=before compaction (auto)
+files=aca3559625c3e5f570e151a27e6fa2dc64c84836
+changed=0
+index=6634fa991d63babc3782dc1c9a44359758289ac0
+"""
 CHANGED = (
+    # A commit is the newest checkpoint on it, an automatic one, too; a log says what a remote has and is not here.
+    Changed("show HEAD", r"\A\Z", ON_HEAD, code=0),
+    Changed("show HEAD", r"^(fatal|hint): .*\n", ""),
+    Changed("log( -n 2| --all| --all -n 5| --all --json| --porcelain| -z)?", r"\A\Z", NEWER),
     # Decisions have numbers and times, and what stands is listed.
     Changed("resume( --live)?( --json)", r'^  "runs": ', '  "decisions": [],\n  "runs": '),
     Changed("status --json", r'^      "live": ', '      "decisions": [],\n      "live": '),
