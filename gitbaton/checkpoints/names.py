@@ -55,11 +55,10 @@ def resolve(
 ) -> Stored:
     """Return the checkpoint that a name means: ``TRACK``, ``TRACK~3``, ``TRACK@{2 hours ago}``, ``TRACK@{turn 2}`` (the turn
     of that number), an id or a unique prefix of four or more, a label or a pin's name, a commit (the newest checkpoint on it,
-    of the track ``at`` first; a branch by its full name alone), ``@`` (also ``@~3``, ``@{yesterday}``), or, where nothing else is called so,
-    ``turn2``; ``@`` and ``turn2`` are of the track ``at``, by default the current one, or the only one.
+    of the track ``at`` first; a branch by its full name alone), ``@`` (also ``@~3``, ``@{yesterday}``), or, where nothing else
+    is called so, ``turn2``; ``@`` and ``turn2`` are of the track ``at``, by default the current one, or the only one.
     ``^`` after any of them is the one before, as ``~1``. Without ``notes`` no commit is looked for. ``later`` tells whether an
-    open turn has changed
-    files since the newest checkpoint of a track: it counts then, and ``TRACK~1`` is that checkpoint.
+    open turn has changed files since the newest checkpoint of a track: it counts then, and ``TRACK~1`` is that checkpoint.
 
     What is spelled with a track is that track's, and not the commit that git would call so: a track may have a branch's name.
     Raises NotFoundError, AmbiguousNameError, or UsageError for a time that cannot be understood.
