@@ -71,8 +71,10 @@ def _no_good(baton: Baton, bad: Optional[str], words: list[str]) -> UsageError:
     last = baton.resolve(bad) if bad is not None else baton.tip()
     items = (s for s in reversed(baton.store.history(last.checkpoint.track).items) if s.checkpoint.files)
     first = next((s for s in items if not s.foreign and s.id != last.id), None)
-    line = ["git baton bisect --good", baton.short(first.id) if first else "", *([f"--bad {in_shell(bad)}"] if bad else [])]
-    hints = [f"from the oldest one, if CMD succeeds there: {' '.join(line)} -- {shlex.join(words)}"] if first else []
+    ends = f"{baton.short(first.id)}{f' --bad {in_shell(bad)}' if bad else ''}" if first else ""
+    hints = (
+        [f"from the oldest one, if CMD succeeds there: git baton bisect --good {ends} -- {shlex.join(words)}"] if ends else []
+    )
     return UsageError("--good is missing: a checkpoint where CMD succeeds", *hints, "'git baton log' lists checkpoints")
 
 

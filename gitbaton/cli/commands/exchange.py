@@ -494,8 +494,8 @@ def fetch(
             say_broken_refs(found.apart)
             news = any(row.state in _NEWS for row in found.rows if row.item[0] != "run")
             if news or baton.newer(baton.readable_tips().items):
-                again = f"git baton sync {in_shell(remote.shown)}{' --threads' if threads else ''}"
-                terminal.tell(f"hint: '{again}' joins what is new")
+                more = " --threads" if threads else ""
+                terminal.tell(f"hint: 'git baton sync {in_shell(remote.shown)}{more}' joins what is new")
         warn_all(baton.refresh())
     return 0 if whole else 1
 
