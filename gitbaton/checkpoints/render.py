@@ -757,11 +757,12 @@ def _is_told_turn(c: Checkpoint) -> bool:
 
 def turn_prompt(step: str, asked: Sequence[Prompt]) -> Prompt:
     """The prompt of the turn that a checkpoint ended: of those that its session has had, the newest that its step names; else
-    what its step has of it, and the newest of all where that is nothing, or only says to go on and is not among them."""
+    what its step has of it, and the newest of all where that is nothing; both where the step's own only says to go on."""
     own, said = [one for one in asked if not one.earlier], _said_in(step)
     named = next((one for one in reversed(own) if names_prompt(step, one)), None)
     if named is None and own and (not said or idle(said)):
-        return own[-1]
+        after = f"{said}, after {in_double_quotes(first_line(own[-1].text))}"
+        return replace(own[-1], text=after) if said else own[-1]
     return named or replace(asked[-1], text=step.partition(": ")[2].rpartition(LAST_PROMPT)[2] or step, earlier=False)
 
 
