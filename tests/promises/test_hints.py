@@ -104,7 +104,7 @@ FIELDS = {
     "short": "t~1",
     "space": "",
     "more": "",
-    "tracks": "",
+    "named": "",
     "ends": "t~1",
     "shlex.join(words)": "true",
     "turn": "",
