@@ -497,6 +497,19 @@ def test_a_file_that_only_a_safety_checkpoint_holds_goes_by_its_id(repo: Sandbox
 
 
 @pytest.mark.deep
+@pytest.mark.parametrize("secret", [False, True])
+def test_a_safety_checkpoint_goes_whose_files_a_track_still_holds(repo: Sandbox, secret: bool) -> None:
+    repo.ok("snapshot", "one", "--track", "t")
+    repo.write("k.ini", f"k={'AKIA' + 'Q3EGRTUVWXY2Z4A7'}\n" if secret else "k=some words\n")
+    repo.ok("snapshot", "two", "--track", "t")
+    undo = repo.ok("restore", "@~1", "--exact", "--json").json["safety"]
+    done = repo.baton("forget", "--everywhere", undo, "--yes")
+    assert done.code == (1 if secret else 0) and "went whole, and undo and redo end there\n" in done.out, done.err
+    said = "the file 'k.ini' (aws-key) is still in checkpoint" if secret else "its files are also in 1 other checkpoint;"
+    assert said in done.out
+
+
+@pytest.mark.deep
 def test_a_text_in_two_fields_is_named_by_both_and_a_short_step_in_a_commit_message_is(repo: Sandbox) -> None:
     repo.ok(
         "snapshot", "--track", "t", "--step", "use one table for all", "--decision", "use one table for all", "--label", "both"

@@ -286,7 +286,8 @@ def _files(baton: Baton, made: Forgetting, reached: Mapping[Oid, bytes]) -> tupl
     left = {oid: path for oid, path in made.changed.items() if oid in reached}
     if not left:
         return [], said
-    tracks, first = {s.checkpoint.track for s in made.parts}, min(s.checkpoint.created for s in made.parts)
+    gone = [s.checkpoint for s in (made.parts or made.cleared)]
+    tracks, first = {c.track for c in gone}, min(c.created for c in gone)
     items = [
         *(stored for track in baton.store.chains()[0] for stored in baton.store.history(track).items),
         *(stored for ref in baton.store.objects.refs(SAFETY) for stored in baton.store.chain(ref, None).items),
