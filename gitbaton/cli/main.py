@@ -157,7 +157,8 @@ def call(words: list[str], begun: Repo | None = None) -> int:
 def _call(words: list[str], begun: Repo | None) -> object:
     """Call the verb, and return its result. A line that is well formed needs no typer: importing that takes as long as a small
     command."""
-    from gitbaton.cli.options import AFTER, Invocation, after, declared, main, read, read_leading
+    from gitbaton.base.errors import UsageError
+    from gitbaton.cli.options import AFTER, Invocation, after, as_typed, declared, main, read, read_leading
 
     try:
         before, rest = read_leading(declared(main), words)
@@ -170,7 +171,11 @@ def _call(words: list[str], begun: Repo | None) -> object:
         ctx = Invocation(begun, f"git baton {verb}" if verb else "git baton", verb or "")
         ctx.meta[AFTER] = after(rest)
         main(ctx, **before)
-        return 0 if before["version"] else command(ctx, **given)
+        try:
+            return 0 if before["version"] else command(ctx, **given)
+        except UsageError as error:
+            error.message = as_typed(declared(command), rest, error.message)
+            raise
     from gitbaton.cli.usage import call_typer
 
     return call_typer(words, begun)

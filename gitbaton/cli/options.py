@@ -131,6 +131,14 @@ def in_full(parameters: Sequence[Declared], words: Sequence[str]) -> list[str]:
     return found
 
 
+def as_typed(parameters: Sequence[Declared], words: Sequence[str], text: str) -> str:
+    """Return a text that begins with an option by the name of it which the words have, where they have another one."""
+    first, _, rest = text.partition(" ")
+    of = [name for p in parameters if isinstance(p.of, Option) for name in p.of.names if first in p.of.names]
+    typed = {word.partition("=")[0] for word in in_full(parameters, words)}
+    return text if first in typed else next((f"{name} {rest}" for name in of if name in typed), text)
+
+
 def _options(
     parameters: Sequence[Declared], words: Sequence[str], *, leading: bool
 ) -> tuple[dict[str, Any], list[str], list[str]]:

@@ -279,6 +279,8 @@ def _misused(error: Any, words: list[str]) -> UsageError:
     hints = []
     if text.startswith("unexpected argument"):
         hints = [BESIDE[word] for word in words[:1] if word in BESIDE]
+        if words[:2] == ["worktree", "add"]:  # of git
+            hints = [_line("worktree {PATH CHECKPOINT}", words[2:])]
     verb = next((f" {word}" for word in words if word in VERBS), "")
     command = error.ctx.command_path if getattr(error, "ctx", None) else f"git baton{verb}"
     if type(error).__name__ == "NoSuchOption":

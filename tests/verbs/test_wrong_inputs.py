@@ -28,6 +28,8 @@ snapshot one -m two | 129 | the step is given twice, as 'one' and as 'two'
 snapshot x --label '' | 129 | the label is empty
 snapshot x --track '' | 129 | a track name cannot be empty
 snapshot x --validation red | 129 | --validation is 'red'; it can be 'green', 'pending' or 'failed'
+snapshot x --tests pass | 129 | fatal: --tests is 'pass'; it can be 'green', 'pending' or 'failed'
+snapshot x --test=pass | 129 | fatal: --tests is 'pass';
 snapshot x --extra novalue | 129 | --extra 'novalue' is not KEY=VALUE
 snapshot x --extra 'bad key=v' | 129 | the key does not match
 snapshot x --extra k=1 --extra k=2 | 129 | names the key 'k' a second time
@@ -80,7 +82,8 @@ redo t | 129 | unexpected argument 't'
 rewind | 129 | rewind asks on a terminal, and this is none
 rewind -n 0 | 129 | 0 is not in the range
 bisect --good t~1 | 129 | missing argument '-- CMD...'
-bisect -- true | 129 | missing option '--good'
+bisect -- true | 129 | --good is missing: a checkpoint where CMD succeeds
+bisect run true | 129 | --good is missing: a checkpoint where CMD succeeds
 bisect --good nowhere -- true | 2 | there is no checkpoint 'nowhere'
 bisect --good t --bad t~1 -- true | 128 | comes after the bad one
 bisect --good t~1 --bad u -- true | 128 | are on different tracks, 't' and 'u'
@@ -106,6 +109,8 @@ transcript print | 129 | it can be 'show' or 'export'
 transcript show t | 128 | knows of no conversation
 worktree t | 129 | 't' names a checkpoint, and no directory is given
 worktree nowhere ../x | 2 | neither '../x' nor 'nowhere' names a checkpoint
+worktree add ../y t~1 | 129 | unexpected argument 't~1'
+worktree add ../z | 129 | 'add' is a verb of git worktree, and no directory
 worktree a.txt t | 128 | 'a.txt' already exists
 branch main t | 128 | a branch 'main' exists already
 branch 'a b' t | 129 | 'a b' is not a name that git takes for a branch
@@ -122,6 +127,7 @@ pin nowhere | 2 | there is no checkpoint 'nowhere'
 forget | 129 | missing argument 'CHECKPOINT...'
 scan t --all | 129 | exclude each other
 import nowhere | 129 | nowhere' cannot be read
+import runtime/checkpoints/LATEST.json | 129 | 'runtime/checkpoints/LATEST.json' is a file and no folder
 agent explode | 129 | it can be one of 'install', 'uninstall', 'list', 'doctor'
 agent install nobody | 129 | 'nobody' is not an agent
 agent doctor --user | 129 | --user is not for 'doctor'
@@ -215,6 +221,23 @@ def check_hints(repo: Sandbox, named: dict[str, str], capfd: pytest.CaptureFixtu
         assert done in FINE or "knows of no conversation" in err or "is of no turn of an agent" in err, (done, out, err)
 
     check()
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        ("bisect run true", r"git baton bisect --good [0-9a-f]{10} -- true"),
+        ("worktree add ../y t~1", r"git baton worktree ../y 't~1'"),
+        ("worktree add ../y", r"git baton worktree ../y"),
+        ("import ../x.bundle", r"git baton fetch ../x.bundle"),
+    ],
+)
+def test_what_another_verb_takes_is_led_to_the_line_that_does_it(full: Sandbox, words: str, meant: str) -> None:
+    full.git("bundle", "create", "-q", "../x.bundle", "refs/baton/tracks/t")
+    (hint, *_) = hints(full.baton(*words.split()))
+    (command,) = re.findall(f": ({meant})$", hint)
+    assert full.baton(*shlex.split(command)[2:]).code == ("bisect" in words)  # which finds that the bad one is good
 
 
 @pytest.mark.parametrize("name", ["a..b", "HEAD", "@", "x~1", pytest.param("ORIG_HEAD", marks=pytest.mark.deep)])

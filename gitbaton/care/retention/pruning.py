@@ -85,10 +85,10 @@ def plan(baton: Baton, wish: Wish, *, weigh: bool = False, held: bool = False) -
     ruled = wish.auto or any(ruled for _, ruled in rows)
     if not ruled and (rows or not rules_of(baton.repo.settings(), "", wish.rules).given):
         where = f" for track {in_quotes(wish.tracks[0])}" if len(wish.tracks) == 1 else ""
-        named = "".join(f" {in_shell(name)}" for name in wish.tracks)
+        these = "".join(f" {in_shell(name)}" for name in wish.tracks)
         raise UsageError(
             f"no rule says what to keep{where}; nothing is removed",
-            f"to see what would go by a rule: git baton prune --keep-last 20 --dry-run{named}",
+            f"to see what would go by a rule: git baton prune --keep-last 20 --dry-run{these}",
             "give --keep-last N, --keep-within 24h, --keep-daily N or --keep-weekly N",
             "or set baton.keepLast, baton.keepWithin, baton.keepDaily or baton.keepWeekly, or baton.<track>.keepLast and so on",
         )

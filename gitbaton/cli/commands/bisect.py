@@ -13,7 +13,7 @@ from gitbaton.checkpoints.render import in_shell, stored_document
 from gitbaton.checkpoints.survey import tests_then
 from gitbaton.cli.common import ended_by_signal, looking, opened, picked, print_json, warn_all
 from gitbaton.cli.look import Look
-from gitbaton.cli.options import Argument, Invocation, Option
+from gitbaton.cli.options import AFTER, Argument, Invocation, Option
 
 
 def command(
@@ -41,6 +41,8 @@ def command(
     Examples:
         git baton bisect --good parser~2 -- sh -c 'test "$(cat a.txt)" != three'
     """
+    if words[0] == "run" and words[1:] and (ctx.meta.get(AFTER) or 0) < len(words):  # as git has it: bisect run CMD
+        words = words[1:]
     with ended_by_signal(), opened(ctx) as baton:
         if good is None:
             raise _no_good(baton, bad, words)

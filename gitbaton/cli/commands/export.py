@@ -4,8 +4,10 @@ import os
 from typing import Annotated, Optional
 
 from gitbaton.base import terminal
-from gitbaton.base.codec import bare, plain
+from gitbaton.base.codec import bare, in_quotes, plain
+from gitbaton.base.errors import UsageError
 from gitbaton.care.tools import porting
+from gitbaton.checkpoints.render import in_shell
 from gitbaton.cli.common import opened, warn_all
 from gitbaton.cli.options import Argument, Invocation, Option
 
@@ -47,6 +49,14 @@ def take_in(
     Examples:
         git baton import older
     """
+    if os.path.isfile(folder):
+        parent = os.path.dirname(folder) or "."
+        older, bundle = (
+            f"name its folder: git baton import {in_shell(parent)}",
+            f"of a bundle: git baton fetch {in_shell(folder)}",
+        )
+        hint = older if folder.endswith(".json") else bundle
+        raise UsageError(f"{in_quotes(folder)} is a file and no folder", hint)
     with opened(ctx, talks="looking at checkpoints") as baton:
         done = porting.import_folder(baton, os.path.abspath(folder))
     warn_all(done.warnings)

@@ -58,7 +58,10 @@ def _meant(baton: Baton, path: str, checkpoint: Optional[str], track: Optional[s
     one_meant(checkpoint, track)
     if path in _OF_GIT:
         hint = f"'git worktree {path}{_OF_GIT[path]}' does that; './{path}' is a directory"
-        raise UsageError(f"{in_quotes(path)} is a verb of git worktree, and no directory", hint)
+        hints = (
+            [f"to check a checkpoint out: git baton worktree {in_shell(checkpoint)}"] if path == "add" and checkpoint else []
+        )
+        raise UsageError(f"{in_quotes(path)} is a verb of git worktree, and no directory", *hints, hint)
     if checkpoint is None:
         if track is None and _named(baton, path):
             hint = f"name the directory first: git baton worktree PATH {in_shell(path)}"
