@@ -1078,7 +1078,10 @@ class Baton:
         if wanted is None or "safety" not in wanted.kinds:
             return replace(found, items=found.items[:limit])
         chains = [store.chain(ref, None) for ref in self.store.objects.refs(SAFETY)]
-        more = (s for chain in chains for s in chain.items if of in (None, s.checkpoint.track))
+        from gitbaton.checkpoints.store.standing import called_now
+
+        steps = called_now((s for chain in chains for s in chain.items), self.store.whole(None).items)
+        more = (s for s in steps if of in (None, s.checkpoint.track))
         more = (s for s in more if start is None or s.checkpoint.created <= start.checkpoint.created)
         problems = (*found.problems, *(problem for chain in chains for problem in chain.problems))
         items = sorted((*found.items, *more), key=_age, reverse=True)

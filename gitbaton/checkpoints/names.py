@@ -102,6 +102,14 @@ def resolve(
     found += named
     if not found:
         found = _elsewhere(store, name) or _left(store, name, torn | (known - chains.keys()))
+    if not found and (ends := parted(wanted, "..")) and ends[0] and not ends[1].startswith("/"):  # else it is a path
+        first, last = ends[0], ends[1].removeprefix(".") or "@"
+        for end in (first, last):
+            resolve(store, end, short, at, later=later)
+        raise UsageError(
+            f"{in_quotes(name)} is a range, and one checkpoint is to be named",
+            f"to compare its ends: git baton diff {in_shell(first)} {in_shell(last)}",
+        )
     if not found and not reason and (back := _stepped(wanted)) is not None:
         found = _before(store, *back, short, at, later)
     if not found and reason:

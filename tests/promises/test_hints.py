@@ -64,6 +64,8 @@ FIELDS = {
     "in_shell(row.item[1])": "t",
     "in_shell(include)": "a.txt",
     "in_shell(newest)": "t",
+    "in_shell(first)": "t~1",
+    "in_shell(last)": "t",
     "seen": "t",
     "in_shell(track)": "t",
     "in_shell(fetched)": "t",

@@ -414,6 +414,21 @@ def test_every_verb_knows_the_caret(repo: Sandbox) -> None:
 
 
 @pytest.mark.deep
+def test_a_range_is_no_checkpoint_and_says_so(repo: Sandbox) -> None:
+    for n in range(3):
+        repo.write("a.txt", f"{n}\n")
+        repo.ok("snapshot", "--track", "main", f"step {n}")
+    for verb in ("log", "show", "resume", "restore", "verify"):
+        for first, last in (("main~2", "@"), ("@~2", "@"), ("@~2", "@~1"), ("@~2", "")):
+            done = repo.baton(verb, f"{first}..{last}")
+            assert done.code == 129 and done.out == "", done
+            assert done.err.startswith(f"fatal: '{first}..{last}' is a range, and one checkpoint is to be named\nhint: ")
+            assert repo.ok(*shlex.split(done.err.partition("git baton ")[2])).out
+        done = repo.baton(verb, "main..other")
+        assert done.code == 2 and done.err.startswith("fatal: there is no checkpoint 'other'\n")
+
+
+@pytest.mark.deep
 def test_a_mistyped_track_leads_to_the_one_that_is_meant(repo: Sandbox) -> None:
     for track in ("parser", "agent-1"):
         assert repo.baton("snapshot", "x", "--track", track).err == ""

@@ -351,6 +351,45 @@ def test_an_id_from_before_still_names_its_checkpoint(three: Sandbox) -> None:
 
 
 @pytest.mark.deep
+@pytest.mark.parametrize("linked", [False, True], ids=["main", "linked"])
+def test_what_was_taken_back_stays_so_under_every_name(repo: Sandbox, tmp_path: Path, *, linked: bool) -> None:
+    if linked:
+        repo.git("worktree", "add", "-q", str(tmp_path / "linked"))
+        repo = Sandbox(tmp_path / "linked")
+    client = Client("claude", repo.path)
+    repo.write("a.txt", "0\n")
+    repo.ok("snapshot", "--track", "t1", "begun")
+    client.fire("prompt", prompt="do it")
+    repo.write("a.txt", "1\n")
+    client.fire("turn")
+    repo.ok("revert")
+
+    def told(track: str) -> list[str]:
+        """The words of the restore in a log, and what a briefing says of it."""
+        page = [line for line in repo.ok("resume", "--live", track).out.splitlines() if "taken back: " in line]
+        rows = [
+            line.partition("reverted")[1]
+            for line in repo.ok("log", "--track", track).out.splitlines()
+            if line.lstrip()[0] == "<"
+        ]
+        safety = repo.ok("log", "--all", "--kind", "safety", "--json").json["checkpoints"]
+        graph = repo.ok("log", "--graph").out
+        assert [row["track"] for row in safety] == [track] and graph.startswith(f"{track}\n") and "\n<  " in graph
+        return [*rows, *page]
+
+    before = told("t1")
+    assert len(before) == 2 and before[0] == "reverted"
+    for old, new in (("t1", "t2"), ("t2", "t3"), ("t3", "t1")):
+        repo.ok("tracks", "rename", old, new)
+        assert told(new) == before
+    repo.ok("tracks", "delete", "t1", "--yes", "--force")
+    repo.ok("tracks", "restore", "t1")
+    assert told("t1") == before
+    repo.ok("undo")
+    assert (repo.path / "a.txt").read_text() == "1\n" and "taken back: " not in repo.ok("resume", "--live", "t1").out
+
+
+@pytest.mark.deep
 @pytest.mark.parametrize("name", ["HEAD", "-x", "@", "a~1"])
 def test_a_deleted_track_with_a_name_of_earlier_versions_comes_back(repo: Sandbox, name: str) -> None:
     repo.ok("snapshot", "--track", "t", "one")

@@ -9,7 +9,7 @@ from contextlib import suppress
 from datetime import datetime
 from itertools import islice
 
-from gitbaton.base.codec import counted, cut, digest, first_line, in_quotes
+from gitbaton.base.codec import counted, cut, digest, earlier_ids, first_line, in_quotes
 from gitbaton.base.errors import BatonError, NotFoundError
 from gitbaton.base.model import BEFORE_PROMPT, LAST_PROMPT, Checkpoint, Oid, Stored, at_prompt, is_turn
 from gitbaton.base.values import value
@@ -83,7 +83,7 @@ def _head(baton: Baton, end: Stored) -> Oid | None:
 def taken_back(baton: Baton, items: Sequence[Stored]) -> frozenset[Oid]:
     """Return the checkpoints of a track with changes that a restore, which was not undone, took back whole."""
     track = items[0].checkpoint.track
-    known = {s.id: s for s in items}
+    known = {oid: s for s in items for oid in (s.id, *earlier_ids(s.raw))}
     before = dict(zip((s.id for s in items[1:]), items, strict=False))
     done: list[tuple[Stored, Stored]] = []
     reverted: list[Stored] = []

@@ -6,11 +6,11 @@ what any writer gave before it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import islice
 
-from gitbaton.base.codec import counted, digest, first_line, in_quotes, plain
+from gitbaton.base.codec import counted, digest, earlier_ids, first_line, in_quotes, plain
 from gitbaton.base.codec.checkpoint import MAX_ABOUT
 from gitbaton.base.errors import AmbiguousNameError, GitError, RecordError, UsageError
 from gitbaton.base.model import (
@@ -513,8 +513,37 @@ def last_steps(store: Store, track: str | None) -> tuple[Stored, ...]:
     return tuple(s for s in steps if not s.foreign and s.checkpoint.restore is not None)
 
 
+def called_now(steps: Iterable[Stored], chain: Iterable[Stored]) -> Iterator[Stored]:
+    """Yield steps of a safety chain with the track and the ids that the checkpoints of ``chain`` have now: a renaming, and a
+    return, wrote those anew."""
+    names = {was: stored for stored in chain for was in earlier_ids(stored.raw)}
+
+    def new(oid: Oid) -> Oid:
+        return names[oid].id if oid in names else oid
+
+    def place(here: Here | None) -> Here | None:
+        return Here(at=new(here.at), top=new(here.top)) if here is not None else None
+
+    for step in steps:
+        c, done = step.checkpoint, step.checkpoint.restore
+        if names and done is not None:
+            of = names.get(done.tip or done.target) or names.get(done.target)
+            done = replace(
+                done,
+                origin=new(done.origin) if done.origin else None,
+                target=new(done.target),
+                tip=new(done.tip) if done.tip else None,
+                before=place(done.before),
+                after=place(done.after),
+            )
+            step = replace(step, checkpoint=replace(c, track=of.checkpoint.track if of else c.track, restore=done))
+        yield step
+
+
 def stance(store: Store, tip: Stored, steps: Sequence[Stored]) -> Stance:
     """Return the place of this work tree on the track of the newest checkpoint ``tip``, after ``steps``, the newest first."""
+    if steps and earlier_ids(tip.raw):
+        steps = tuple(called_now(steps, islice(store.newest(tip), _FAR)))
     track, last = tip.checkpoint.track, steps[0] if steps else None
     own = next((s for s in steps if s.checkpoint.track == track), None)
     done = own.checkpoint.restore if own is not None else None

@@ -320,10 +320,12 @@ def _with_restores(
     except RecordError as error:
         terminal.warn(f"restores are not shown: {error.message}")
         return found, frozenset()
+    from gitbaton.checkpoints.store.standing import called_now
+
     since = takewhile(lambda s: s.checkpoint.created > oldest.created, baton.store.newest(tip) if tip is not None else ())
     steps = tuple(since)
     origins = dict[Oid, Oid]()
-    for stored in reversed(steps):
+    for stored in called_now(reversed(steps), (s for row in rows for s in row)):
         c, step = stored.checkpoint, stored.checkpoint.restore
         origins[stored.id] = origins.get(step.target, step.target) if step and step.op in STEPPING else stored.id
         if not stored.foreign and (everything or c.track == newest.track) and not (below and c.created > newest.created):
