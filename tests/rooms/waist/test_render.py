@@ -289,7 +289,13 @@ def test_log_options(repo: Sandbox, run: Run) -> None:
 @pytest.mark.deep
 def test_no_stored_text_drives_a_terminal(repo: Sandbox, run: Run) -> None:
     with repo.open() as baton:
-        words = {"note": EVIL, "next_cmd": EVIL, "decisions": [EVIL], "label": EVIL, "extra": {"k": EVIL}}
+        words = {
+            "note": EVIL,
+            "next_cmd": " ".join(EVIL.splitlines()),
+            "decisions": [EVIL],
+            "label": EVIL,
+            "extra": {"k": EVIL},
+        }
         stored = baton.snapshot(EVIL, track="main", **words).stored
     repo.git("checkout", "-q", "-b", "b\u202e")
     repo.commit("more")
