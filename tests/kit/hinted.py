@@ -870,7 +870,7 @@ def tool_faults(scene: Scene, state: str, read: Callable[[], tuple[str, str]]) -
     server = Raw(scene.place)
     server.begin()
     tools, calls = server.ask(1, "tools/list")["tools"], list[tuple[str, dict[str, Any]]]()
-    for tool in tools:
+    for tool in sorted(tools, key=lambda tool: bool(tool["name"] == "snapshot")):  # what it records is of another state
         known = tool["inputSchema"]["properties"]
         texts = [key for key, kind in known.items() if kind.get("type") == "string"]
         calls += [(tool["name"], {}), *((tool["name"], {key: word}) for key in texts for word in ("", "nowhere", "@~9"))]
