@@ -131,8 +131,8 @@ class Drifting(RuleBasedStateMachine):
         assert bool(about) == bool(word) and about[:1] == [w for w in about if w.startswith(word or "?")][:1], (word, done)
         assert done.code == (1 if switched or word == "head-" else 0), (track, word, done)
         if strange and any(w.startswith("head-ahead") for w in about):
-            count = "1 path" if len(strange) == 1 else f"{len(strange)} paths"
-            assert f"; {count} came from elsewhere" in done.out, (strange, done)
+            count = "1 path was" if len(strange) == 1 else f"{len(strange)} paths were"
+            assert f"; {count} committed since, not as the checkpoint holds" in done.out, (strange, done)
         type(self).moved[word[:9]] = type(self).moved.get(word[:9], 0) + 1
         return said
 

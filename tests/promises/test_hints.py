@@ -108,6 +108,7 @@ FIELDS = {
     "short": "t~1",
     "space": "",
     "more": "",
+    "place": "../beside",
     "these": "",
     "ends": "t~1",
     "shlex.join(words)": "true",

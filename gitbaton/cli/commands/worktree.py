@@ -58,8 +58,8 @@ def _meant(baton: Baton, path: str, checkpoint: Optional[str], track: Optional[s
     one_meant(checkpoint, track)
     if path in _OF_GIT:
         hint = f"'git worktree {path}{_OF_GIT[path]}' does that; './{path}' is a directory"
-        able = path == "add" and checkpoint and baton.current() is not None
-        hints = [f"to check a checkpoint out: git baton worktree {in_shell(checkpoint)}"] if able and checkpoint else []
+        place = in_shell(checkpoint) if path == "add" and checkpoint and baton.current() is not None else ""
+        hints = [f"to check a checkpoint out: git baton worktree {place}"] if place else []
         raise UsageError(f"{in_quotes(path)} is a verb of git worktree, and no directory", *hints, hint)
     if checkpoint is None:
         if track is None and _named(baton, path):
