@@ -106,7 +106,7 @@ def resolve(
         first, last = ends[0], ends[1].removeprefix(".") or "@"
         for end in (first, last):
             resolve(store, end, short, at, later=later)
-        raise UsageError(
+        raise NotFoundError(
             f"{in_quotes(name)} is a range, and one checkpoint is to be named",
             f"to compare its ends: git baton diff {in_shell(first)} {in_shell(last)}",
         )
