@@ -46,8 +46,8 @@ ELSEWHERE = {
 }
 # Verbs that take no word, and the line that is meant by one.
 BESIDE = {
-    "undo": "to take back a turn, and not a restore: git baton revert TURN",
-    "pause": "for a while: git baton pause --for 1h",
+    "undo": ("to take back a turn, and not a restore: git baton revert TURN",),
+    "pause": ("for a while: git baton pause --for 1h", "to let the hooks act again: git baton pause --end"),
 }
 CONTEXT = {"help_option_names": ["-h"], "max_content_width": 100}
 
@@ -121,7 +121,7 @@ MEANT: tuple[tuple[str, ...], ...] = (
     ("annotate praise who", "blame {FILE}"),
     ("explain because", "why {FILE:LINE}"),
     ("keep protect milestone", "pin {CHECKPOINT}"),
-    ("label tag name bookmark", "to name a checkpoint: pin {CHECKPOINT NAME}"),
+    ("label tag name bookmark", "to name a checkpoint: pin @ {NAME}"),
     ("unkeep untag unlabel unprotect", "unpin {CHECKPOINT}"),
     ("track", "tracks"),
     ("rename mv move", "to rename a track: tracks rename {OLD NEW}"),
@@ -278,7 +278,7 @@ def _misused(error: Any, words: list[str]) -> UsageError:
     text = re.sub(r"^Got unexpected extra arguments?(?:\(s\))? \((.*)\)$", r"unexpected argument '\1'", text)
     hints = []
     if text.startswith("unexpected argument"):
-        hints = [BESIDE[word] for word in words[:1] if word in BESIDE]
+        hints = [*BESIDE.get(words[0], ())]
         if words[:2] == ["worktree", "add"]:  # of git
             hints = [_line("worktree {PATH CHECKPOINT}", words[2:])]
     verb = next((f" {word}" for word in words if word in VERBS), "")

@@ -263,6 +263,18 @@ def test_what_cannot_be_meant(made: Sandbox, words: tuple[str, ...], code: int, 
     assert (done.code, done.out) == (code, "") and said in done.err.splitlines()[0], done
 
 
+@pytest.mark.deep
+def test_a_limited_list_begins_with_the_newest_restore(repo: Sandbox) -> None:
+    for text in ("one", "two"):
+        repo.write("a.txt", text)
+        repo.ok("snapshot", text, "--track", "t")
+    repo.ok("restore", "t~1")
+    whole = repo.ok("log").out.splitlines()
+    assert "restored" in whole[0]
+    for words in (["-n", "1"], ["-2"], ["t", "-2"], ["t"]):
+        assert repo.ok("log", *words).out.splitlines()[0] == whole[0], words
+
+
 @pytest.mark.full
 def test_a_limited_list_looks_back_as_far_as_it_must(repo: Sandbox) -> None:
     """It begins with the newest 500."""
@@ -559,7 +571,7 @@ def test_a_graph_shows_tracks_as_lanes_and_the_commits_between_them(repo: Sandbo
     assert drawn[4:] == [("o", "parser done"), ("o", "lexer done"), ("*", "commit: commit one")]
     assert second[:7] in rows[5] and first[:7] in rows[-1]
     one = repo.ok("log", "--graph", "parser").out
-    assert one.startswith("parser\no") and "pages" not in one
+    assert one.startswith("parser\n<") and "pages" not in one
     for number in range(12):
         snapshot(10, f"t{number}", f"of t{number}")
     rows = repo.ok("log", "--graph").out.splitlines()

@@ -26,7 +26,8 @@ commit -am x | snapshot "what is done"
 commit '$(rm -rf /)' | snapshot '$(rm -rf /)'
 keep | pin CHECKPOINT
 keep @~1 begin | pin '@~1' begin
-label | pin CHECKPOINT NAME
+label | pin @ NAME
+tag v1 | pin @ v1
 grep half round | log --all --grep 'half round' | log --all -S 'half round'
 search | log --all --grep WORDS | log --all -S WORDS
 grep -rn x | log --all --grep WORDS | log --all -S WORDS

@@ -25,8 +25,8 @@ def command(
 ) -> int:
     """Check a checkpoint out beside this work tree: its head, its files and its index, in a linked work tree.
 
-    'git worktree remove PATH' takes it away again. The other order, CHECKPOINT PATH, is understood where only one of the two
-    names a checkpoint.
+    'git worktree remove -f PATH' takes it away again, with the files that differ from its head. The other order,
+    CHECKPOINT PATH, is understood where only one of the two names a checkpoint.
 
     Examples:
         git baton worktree ../beside parser~1
