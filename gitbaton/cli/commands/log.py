@@ -161,7 +161,7 @@ def command(
         else:
             undone = frozenset[Oid]()
             if rows and not chosen and until is None:
-                below = name is not None and not baton.is_track(name)
+                below = (name is not None and not baton.is_track(name)) or bool(forms and limit is not None)
                 rows, undone = _with_restores(baton, rows, everything=everything, below=below, fold=not no_fold)
                 rows = _first(rows, limit)
             if not (rows or history.problems or baton.store.meant()):
