@@ -71,7 +71,8 @@ def command(
     verb, *names = words or [""]
     if words and len(names) != _NAMES.get(verb):
         meant = "it can be 'use NAME', 'rename OLD NEW', 'delete NAME' or 'restore NAME'"
-        raise UsageError(f"{in_quotes(' '.join(words))} is not understood; {meant}", "to list them: git baton tracks")
+        hints = () if verb in _NAMES else ("to list them: git baton tracks",)
+        raise UsageError(f"{in_quotes(' '.join(words))} is not understood; {meant}", *hints)
     if verb != "delete" and (force or yes or dry_run):
         raise UsageError("--force, --yes and --dry-run go with 'delete NAME'")
     with opened(ctx, dry_run=dry_run, talks="" if json or stable or nul else "looking at tracks") as baton:

@@ -305,7 +305,7 @@ def test_options_and_words_that_do_not_fit(repo: Sandbox) -> None:
         (("uninstall", "codex", "--trust"), "--trust is not for 'uninstall'"),
         (("list", "codex"), "unexpected argument 'codex'"),
         (("doctor", "--user"), "--user is not for 'doctor'"),
-        (("list", "-n"), "--dry-run is not for 'list'"),
+        (("list", "-n"), "-n is not for 'list'"),
     ):
         expect_refusal(repo, *words, reason=reason, code=129)
 
