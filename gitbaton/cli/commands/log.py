@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 from gitbaton.base import terminal
 from gitbaton.base.codec import counted, in_quotes, plain, timestamp
-from gitbaton.base.errors import NoCheckpointError, NotFoundError, RecordError, UsageError
+from gitbaton.base.errors import GitError, NoCheckpointError, NotFoundError, RecordError, UsageError
 from gitbaton.base.model import INSIDE, KINDS, STEPPING, TURN_ENDED, Oid, Stored, is_turn
 from gitbaton.checkpoints.baton import Baton
 from gitbaton.checkpoints.render import done, first_few, origin, porcelain, some, stored_document, title, verdict
@@ -178,8 +178,9 @@ def command(
                     terminal.say(told)
                     terminal.write(f"\n{os.fsdecode(changed)}\n\n" if changed else "")
             warn_all(_inside(history.items))
-        tips = {s.checkpoint.track: s for s in reversed(history.items) if not s.foreign} if newest else {}
-        warn_all(baton.newer(list(tips.values())))
+        if newest and not (everything and limit is not None):  # a few rows of all tracks do not ask what remotes have
+            tips = {s.checkpoint.track: s for s in reversed(history.items) if not s.foreign}
+            warn_all(baton.newer(list(tips.values())))
     left_out(history.problems)
     return 0
 
@@ -285,7 +286,10 @@ def _changed(baton: Baton, items: Sequence[Stored], listed: set[Oid]) -> dict[Oi
     from gitbaton.care.tools import comparing
 
     place = baton.repo.layout.root or baton.repo.layout.git_dir
-    told = comparing.changes(baton, asked, ["--raw", "--no-renames", "--no-color"], (), place, None)
+    try:
+        told = list(comparing.changes(baton, asked, ["--raw", "--no-renames", "--no-color"], (), place, None))
+    except GitError:  # what stands below cannot be read; what was counted then is told
+        return {}
     return {s.id: len([row for row in raw.split(b"\n") if row.startswith(b":")]) for s, raw in zip(asked, told, strict=True)}
 
 
