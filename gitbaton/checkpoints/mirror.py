@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 
 from gitbaton.base.codec import in_quotes
@@ -364,17 +365,31 @@ def _ignore(repo: Repo, paths: Sequence[str]) -> list[str]:
 
 def unignore(repo: Repo, starts: Sequence[str]) -> list[str]:
     """Take the lines of our files with such paths out of ``info/exclude``; return why that cannot be done."""
-    gone, target = tuple(exclude_line(start) for start in starts), repo.layout.exclude
+    gone = tuple(exclude_line(start) for start in starts)
+    try:
+        take_out(repo, lambda row: row.startswith(gone))
+    except OSError as error:
+        return [f"{in_quotes(repo.layout.exclude)} names files of ours and cannot be changed: {error.strerror}"]
+    return []
+
+
+def take_out(repo: Repo, ours: Callable[[bytes], bool]) -> None:
+    """Take lines out of ``info/exclude``; where nothing else is in it the file goes, and its folder: there was none, as git's
+    own template has comments. Raises OSError."""
+    target = repo.layout.exclude
     try:
         rows = read_regular(target, follow=True).splitlines(keepends=True)
-        kept = [row for row in rows if not row.startswith(gone)]
-        if len(kept) != len(rows):
-            write_atomic(target, b"".join(kept), temporary=target + ".baton", mode=os.stat(target).st_mode & 0o777)
     except FileNotFoundError:
-        return []
-    except OSError as error:
-        return [f"{in_quotes(target)} names files of ours and cannot be changed: {error.strerror}"]
-    return []
+        return
+    kept = [row for row in rows if not ours(row.rstrip(b"\n"))]
+    if len(kept) == len(rows):
+        return
+    if kept or os.path.islink(target):
+        write_atomic(target, b"".join(kept), temporary=target + ".baton", mode=os.stat(target).st_mode & 0o777)
+        return
+    os.remove(target)
+    with suppress(OSError):
+        os.rmdir(os.path.dirname(target))
 
 
 def expect_elsewhere(repo: Repo, tip: Checkpoint) -> None:

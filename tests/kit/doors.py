@@ -57,6 +57,8 @@ def build(path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> Place:
         if os.path.isabs(git):
             monkeypatch.setenv("PATH", os.path.dirname(git) + os.pathsep + os.environ["PATH"])
         options = ("--ref-format=reftable",)
+    if name == "bare of templates":
+        options = ("--template=",)
     sandbox = Sandbox.init(path, *options)
     sandbox.commit("first", a_txt="one\n")
     sandbox.commit("second", a_txt="two\n")

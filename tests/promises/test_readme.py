@@ -81,7 +81,15 @@ def whole(folders: list[Path]) -> list[str]:
 @pytest.mark.deep
 @pytest.mark.parametrize(
     ("form", "linked", "by"),
-    [("binary", 0, "lines"), ("binary", 2, "lines"), ("binary", 2, "purge"), ("sha256", 1, "lines"), ("reftable", 1, "lines")],
+    [
+        ("binary", 0, "lines"),
+        ("binary", 2, "lines"),
+        ("binary", 2, "purge"),
+        ("sha256", 1, "lines"),
+        ("reftable", 1, "lines"),
+        ("bare of templates", 1, "lines"),
+        ("bare of templates", 1, "purge"),
+    ],
 )
 def test_every_trace_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str, linked: int, by: str) -> None:
     repo = build(tmp_path / "repo", form, monkeypatch).sandbox

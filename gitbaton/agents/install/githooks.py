@@ -393,14 +393,9 @@ def _hidden(baton: Baton) -> dict[bytes, str]:
 
 def _unhide(draft: HooksDraft, lines: Collection[bytes]) -> None:
     """Take our lines out of ``info/exclude``."""
-    target = draft.repo.layout.exclude
-
-    def run() -> None:
-        kept = [row for row in (read(target, limit=-1) or b"").splitlines(keepends=True) if row.rstrip(b"\n") not in lines]
-        write(target, b"".join(kept), os.stat(target).st_mode & 0o777)
-
     if lines:
-        draft.step(f"remove our lines from '{target}'", run)
+        run = partial(mirror.take_out, draft.repo, lines.__contains__)
+        draft.step(f"remove our lines from '{draft.repo.layout.exclude}'", run)
 
 
 def _staying(draft: HooksDraft, paths: Collection[str]) -> None:
