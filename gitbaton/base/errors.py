@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 MENDS = "git baton doctor --mend"
+NO_TRACK = "no track of this repository can be read"
 TAKE_ONE = "take one with 'git baton snapshot \"what is done\"'"
 
 
@@ -57,7 +58,7 @@ class NotFoundError(BatonError):
 
 
 class NoCheckpointError(NotFoundError):
-    """There is no checkpoint at all."""
+    """There is no checkpoint at all, and none that cannot be read."""
 
     def __init__(self) -> None:
         super().__init__("there is no checkpoint in this repository", TAKE_ONE)

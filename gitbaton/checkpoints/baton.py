@@ -17,7 +17,6 @@ from gitbaton.base.errors import (
     BatonError,
     CollectedError,
     GitError,
-    NoCheckpointError,
     NotARepositoryError,
     NotFoundError,
     RecordError,
@@ -825,7 +824,7 @@ class Baton:
             raise NotFoundError(f"the current track {in_quotes(current)} has no checkpoint any more", *self._instead(current))
         chains = self.store.meant()
         if not chains:
-            raise NoCheckpointError
+            raise self.store.none()
         if len(chains) > 1:
             raise AmbiguousNameError("no track is current in this work tree; name one with --track", *self._others())
         return self.tip(chains[0])
@@ -1077,11 +1076,12 @@ class Baton:
             found = self._of_track(store, of, limit)
         if wanted is None or "safety" not in wanted.kinds:
             return replace(found, items=found.items[:limit])
-        chains = [store.chain(ref, None) for ref in self.store.objects.refs(SAFETY)]
+        from gitbaton.checkpoints.names import renamed
         from gitbaton.checkpoints.store.standing import called_now
 
-        steps = called_now((s for chain in chains for s in chain.items), self.store.whole(None).items)
-        more = (s for s in steps if of in (None, s.checkpoint.track))
+        chains = [store.chain(ref, None) for ref in self.store.objects.refs(SAFETY)]
+        steps = [s for chain in chains for s in chain.items]
+        more = (s for s in called_now(steps, renamed(self.store) if steps else ()) if of in (None, s.checkpoint.track))
         more = (s for s in more if start is None or s.checkpoint.created <= start.checkpoint.created)
         problems = (*found.problems, *(problem for chain in chains for problem in chain.problems))
         items = sorted((*found.items, *more), key=_age, reverse=True)

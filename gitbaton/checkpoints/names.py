@@ -16,7 +16,6 @@ from gitbaton.base.errors import (
     TAKE_ONE,
     AmbiguousNameError,
     BatonError,
-    NoCheckpointError,
     NotFoundError,
     RecordError,
     UsageError,
@@ -281,7 +280,7 @@ def _current_track(store: Store) -> str:
     if track is None:
         tracks = store.meant()
         if not tracks:
-            raise NoCheckpointError
+            raise store.none()
         if len(tracks) > 1:
             raise NotFoundError("no track is current in this work tree", "set one with 'git baton tracks use NAME'")
         track = next(iter(tracks))
@@ -456,6 +455,14 @@ def _no_track(store: Store, short: str, full: str, rest: str, *, noted: bool) ->
         *([f"what was taken on its commit: git baton show {in_shell(checkpoint)}"] if noted else []),
         "see 'git baton log --all'",
     )
+
+
+def renamed(store: Store) -> Iterator[Stored]:
+    """Yield the checkpoints of the tracks here that a renaming, or a return, wrote anew."""
+    for track, found, raw in _records(store, _everything(store, store.chains()[0], set()), set()):
+        if track is not None and earlier_ids(raw):
+            with suppress(RecordError):
+                yield store.stored(found, track, found.oid)
 
 
 def _pins(store: Store) -> dict[Oid, str]:

@@ -22,6 +22,7 @@ from gitbaton.checkpoints.render import (
     sentences,
     since_run,
     skipped_lines,
+    some,
     test_changes,
     test_result,
     title_of,
@@ -151,7 +152,7 @@ def observed(look: Look, stored: Stored, facts: ViewFacts) -> list[ViewRow]:
     asked = [pair for pair in pairs if pair[0] == "asked"]
     rest = [(name, text) for name, text in pairs if name not in ("asked", "tests")]
     rest = list({text: (name, text) for name, text in reversed(rest)}.values())[::-1]  # what failed last is also what ran
-    rest = [(name, _some(text.split("\n")) if name in _LISTS else text) for name, text in rest]
+    rest = [(name, some(len(names := text.split("\n")), names[:_NAMES]) if name in _LISTS else text) for name, text in rest]
     return [ViewRow(name=name, text=text) for name, text in (*reversed(asked), *rest)]
 
 
@@ -208,11 +209,6 @@ def _during(files: FileState | None) -> Iterator[ViewRow]:
     going += [f"{counted(files.index.unmerged, 'path')} in conflict"] if files and files.index.unmerged else []
     if going:
         yield ViewRow(name="during", text=", ".join(going))
-
-
-def _some(names: Sequence[str]) -> str:
-    """Return the first few names, and how many more there are."""
-    return ", ".join(names[:_NAMES]) + (f" and {len(names) - _NAMES} more" if len(names) > _NAMES else "")
 
 
 def _tests(look: Look, stored: Stored, facts: ViewFacts) -> Iterator[ViewRow]:

@@ -76,3 +76,14 @@ def test_where_all_that_is_there_is_broken_nobody_is_told_to_begin(repo: Sandbox
     done = repo.here(*words)
     assert NONE not in done.out and "git baton doctor --mend" in done.err + done.out
     assert words == () or done.code not in (0, 1)
+
+
+@some("words", [("resume",), ("log",), ("verify",), ("show", "@"), ("drill",), ()])
+def test_what_cannot_be_read_is_not_taken_for_none(repo: Sandbox, words: tuple[str, ...]) -> None:
+    place = repo.path / ".git/refs/baton/tracks/t"
+    place.parent.mkdir(parents=True)
+    place.write_text("torn\n")
+    done = repo.here(*words)
+    assert (done.code, done.out) == (128, "") and done.err.endswith(
+        "fatal: no track of this repository can be read\nhint: git baton doctor --mend\n"
+    )

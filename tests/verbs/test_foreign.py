@@ -25,6 +25,7 @@ from gitbaton.cli.commands.mcptools import TOOLS, ToolCall
 from gitbaton.cli.commands.pickerviews import Views
 from gitbaton.cli.look import Look
 from gitbaton.cli.main import call
+from gitbaton.git.objects import Object
 from tests.kit import Outcome, Sandbox, integer_clock
 from tests.kit.killkit import DRIVER, age_locks, killed
 from tests.kit.repos import SOME_TIME
@@ -233,6 +234,28 @@ def test_newer_ones_elsewhere_are_said(repo: Sandbox, theirs: Sandbox, run: Run)
         assert baton.resume().warnings == (said.replace("2 newer checkpoints", "1 newer checkpoint"),)
         baton.clock = integer_clock(LATER)
         assert baton.resume().warnings == ()
+
+
+@pytest.mark.deep
+def test_what_a_remote_has_is_looked_for_above_the_fork_alone(
+    repo: Sandbox, theirs: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fetch(repo, theirs)
+    repo.ok("snapshot", "--track", "work", "mine")
+    with theirs.open() as baton:
+        new = baton.snapshot("theirs", track="work").stored.commit
+    fetch(repo, theirs)
+    with repo.open() as baton:
+        tip, walked, stored = baton.tip("work"), list[str](), baton.store.stored
+
+        def noted(found: Object | None, track: str | None, oid: str) -> Stored:
+            walked.append(oid)
+            return stored(found, track, oid)
+
+        monkeypatch.setattr(baton.store, "stored", noted)
+        monkeypatch.setattr(type(baton.repo.objects), "first_parents", None)
+        assert len(baton.newer([tip])) == 1
+        assert walked.count(new) == 1 and len(walked) <= 3, "one of theirs, and ours no further than that is old"
 
 
 @pytest.mark.deep

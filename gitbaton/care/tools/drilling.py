@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from gitbaton.base.codec import canonical, counted, in_quotes, plain
-from gitbaton.base.errors import AmbiguousNameError, BatonError, NoAnswerError, NoCheckpointError
+from gitbaton.base.errors import AmbiguousNameError, BatonError, NoAnswerError
 from gitbaton.base.model import Head, Oid, Stored
 from gitbaton.base.system.process import Result
 from gitbaton.base.values import value
@@ -78,7 +78,7 @@ def chosen(baton: Baton) -> Stored:
     """Return the newest checkpoint of the current or only track. Raises NotFoundError, AmbiguousNameError with a hint."""
     tracks = baton.store.chains()[0]
     if not tracks:
-        raise NoCheckpointError
+        raise baton.store.none()
     if baton.store.current() is None and len(tracks) > 1:
         raise AmbiguousNameError("no track is current in this work tree", "set one with 'git baton tracks use NAME'")
     return baton.tip()

@@ -22,7 +22,16 @@ from gitbaton.base.codec import (
     plain,
     timestamp,
 )
-from gitbaton.base.errors import MENDS, BatonError, GitError, NotFoundError, RecordError, UsageError
+from gitbaton.base.errors import (
+    MENDS,
+    NO_TRACK,
+    BatonError,
+    GitError,
+    NoCheckpointError,
+    NotFoundError,
+    RecordError,
+    UsageError,
+)
 from gitbaton.base.model import Oid, Stored
 from gitbaton.base.values import replace, value
 from gitbaton.checkpoints.store import meta
@@ -119,8 +128,14 @@ class Store(Chains):
         """Return the tracks that can be meant where none is named: those of here, if there are any, else those that came from
         elsewhere."""
         own = self.made_here() or list(self.chains()[0])
-        found = _tips(self, {} if own else self.strange())  # all of one may have been removed here
-        return own or [*self.strange()] if found.problems else own or [s.checkpoint.track for s in found.items]
+        if own:
+            return own
+        found = _tips(self, self.strange())  # all of one may have been removed here
+        return [*self.strange()] if found.problems else [s.checkpoint.track for s in found.items]
+
+    def none(self) -> BatonError:
+        """Return the error for a repository in which no track can be meant: there is none yet, or none that can be read."""
+        return RecordError(NO_TRACK, MENDS) if self.all_tips().problems else NoCheckpointError()
 
     def before(self, track: str) -> Stored | None:
         """Return the newest checkpoint of a track, as ``tip``, for a snapshot, which can do without: where only a remote's copy
@@ -351,7 +366,10 @@ def _is_near(store: Chains, start: Oid, wanted: Oid) -> bool:
 
 def _lacking(store: Chains, remote: str, track: str, oid: Oid, mine: Stored, now: datetime) -> list[Stored]:
     try:
-        theirs = [s for s in _not_here(store, track, oid) if s.checkpoint.created <= now + SLACK]
+        listed = store.repo.git.out("rev-list", "--first-parent", oid, f"^{mine.commit}", "--").decode("ascii").split()
+        above = [commit for commit in listed if commit != store.root]
+        read = (store.stored(item, track, commit) for commit, item in zip(above, store.objects.read_many(above), strict=True))
+        theirs = [s for s in read if s.checkpoint.created <= now + SLACK]
         first = min((s.checkpoint.created for s in theirs), default=now + SLACK)
         # A join that was not pushed has what it took under other commits.
         have = {s.id for s in takewhile(lambda s: s.checkpoint.created >= first, store.newest(mine))}

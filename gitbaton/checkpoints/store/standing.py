@@ -14,6 +14,7 @@ from gitbaton.base.codec import counted, digest, earlier_ids, first_line, in_quo
 from gitbaton.base.codec.checkpoint import MAX_ABOUT
 from gitbaton.base.errors import AmbiguousNameError, GitError, RecordError, UsageError
 from gitbaton.base.model import (
+    STEPPING,
     Back,
     Checkpoint,
     Decided,
@@ -516,7 +517,12 @@ def last_steps(store: Store, track: str | None) -> tuple[Stored, ...]:
 def called_now(steps: Iterable[Stored], chain: Iterable[Stored]) -> Iterator[Stored]:
     """Yield steps of a safety chain with the track and the ids that the checkpoints of ``chain`` have now: a renaming, and a
     return, wrote those anew."""
-    names = {was: stored for stored in chain for was in earlier_ids(stored.raw)}
+    steps, names = tuple(steps), dict[Oid, Stored]()
+    wanted = {oid for step in steps for oid in _named_by(step)}
+    for stored in chain if wanted else ():
+        names |= {was: stored for was in earlier_ids(stored.raw) if was in wanted}
+        if len(names) == len(wanted):
+            break
 
     def new(oid: Oid) -> Oid:
         return names[oid].id if oid in names else oid
@@ -538,6 +544,15 @@ def called_now(steps: Iterable[Stored], chain: Iterable[Stored]) -> Iterator[Sto
             )
             step = replace(step, checkpoint=replace(c, track=of.checkpoint.track if of else c.track, restore=done))
         yield step
+
+
+def _named_by(step: Stored) -> Iterator[Oid]:
+    """Yield the checkpoints of tracks that the record of a restore names; an undo or redo goes to one of the safety chain."""
+    done = step.checkpoint.restore
+    if done is not None:
+        places = (place for here in (done.before, done.after) if here is not None for place in (here.at, here.top))
+        target = done.target if done.op not in STEPPING else None
+        yield from (oid for oid in (done.origin, target, done.tip, *places) if oid)
 
 
 def stance(store: Store, tip: Stored, steps: Sequence[Stored]) -> Stance:

@@ -73,11 +73,11 @@ def _no_good(baton: Baton, bad: Optional[str], words: list[str]) -> UsageError:
     last = baton.resolve(bad) if bad is not None else baton.tip()
     items = (s for s in reversed(baton.store.history(last.checkpoint.track).items) if s.checkpoint.files)
     first = next((s for s in items if not s.foreign and s.id != last.id), None)
-    ends = f"{baton.short(first.id)}{f' --bad {in_shell(bad)}' if bad else ''}" if first else ""
-    hints = (
-        [f"from the oldest one, if CMD succeeds there: git baton bisect --good {ends} -- {shlex.join(words)}"] if ends else []
-    )
-    return UsageError("--good is missing: a checkpoint where CMD succeeds", *hints, "'git baton log' lists checkpoints")
+    hints = ["'git baton log' lists checkpoints"]
+    if first is not None:
+        ends = f"{baton.short(first.id)}{f' --bad {in_shell(bad)}' if bad else ''} -- {shlex.join(words)}"
+        hints.insert(0, f"from the oldest one, if CMD succeeds there: git baton bisect --good {ends}")
+    return UsageError("--good is missing: a checkpoint where CMD succeeds", *hints)
 
 
 def _show(baton: Baton, look: Look, verdict: bisection.BisectVerdict) -> None:

@@ -4,13 +4,14 @@ import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from itertools import chain, repeat, takewhile
+from itertools import chain, takewhile
 from typing import TYPE_CHECKING, Annotated, Optional
 
 from gitbaton.base import terminal
 from gitbaton.base.codec import counted, in_quotes, plain, timestamp
 from gitbaton.base.errors import GitError, NoCheckpointError, NotFoundError, RecordError, UsageError
 from gitbaton.base.model import INSIDE, KINDS, STEPPING, TURN_ENDED, Oid, Stored, is_turn
+from gitbaton.base.values import replace, value
 from gitbaton.checkpoints.baton import Baton
 from gitbaton.checkpoints.render import done, first_few, origin, porcelain, some, stored_document, title, verdict
 from gitbaton.checkpoints.store import History, safety_ref
@@ -111,7 +112,8 @@ def command(
     A restore is one line with the undos and redos of it that follow, and says what holds now. A turn that is open here, for it
     goes on or was cut short, and has changed files stands first, without an id and beside N: 'git baton revert' takes it back,
     and '@~1' is the checkpoint below it. 'o' stands before a manual checkpoint, '.' before an automatic one, and '<' where
-    files were restored in this work tree; with N or CHECKPOINT only restores below the first line are shown, and N counts them.
+    files were restored in this work tree, which N counts; with a CHECKPOINT, or a diff and N,
+    those above the first line are left out.
 
     --graph draws all tracks, or the one that is named, each as a lane; '*' is a commit, in the lanes of those that stood on it.
 
@@ -122,13 +124,9 @@ def command(
         git baton log --all --since "2 hours ago"
         git baton log -- a.txt
     """
-    one_of(json=json, porcelain=stable or nul)
+    one_of(stat=stat, patch=patch and not stat, graph=graph, json=json, porcelain=stable or nul)
     one_of(**{"extended-regexp": extended, "fixed-strings": fixed})
     forms = [name for name, given in (("--stat", stat), ("--patch", patch), ("--graph", graph)) if given]
-    if graph and len(forms) > 1:
-        raise UsageError(f"{forms[0]} and --graph exclude each other")
-    if forms and (json or stable or nul):
-        raise UsageError(f"{forms[0]} and {'--json' if json else '--porcelain'} exclude each other")
     with opened(ctx) as baton:
         name, paths = _meant(ctx, baton, words or [], track)
         if everything and (name is not None or track is not None):
@@ -136,21 +134,20 @@ def command(
         one_meant(name, track)
         everything = everything or (graph and name is None and track is None)
         place = ctx.obj.repo_root or os.getcwd()
-        wanted = None
-        if paths or any(given is not None for given in (since, until, grep, text, kind, agent)):
-            form = "extended" if extended else "fixed" if fixed else "basic"
-            patterns = [(pattern, form, ignore_case) for pattern in grep or ()]
-            wanted = _selection(baton, since, until, kind, agent, patterns, text, paths, place)
+        form = "extended" if extended else "fixed" if fixed else "basic"
+        patterns = [(pattern, form, ignore_case) for pattern in grep or ()]
+        wanted = _selection(baton, since, until, kind, agent, patterns, text, paths, place)
         chosen = any((grep, text, kind, agent, paths))  # what is asked for is shown
         whole, pins = json or stable or nul or no_fold or chosen, marked(baton)
         asked = partial(baton.history, track, everything=everything, name=name, wanted=wanted)
         try:
             history, rows = _found(asked, pins, limit, whole=whole)
         except NoCheckpointError:
-            if name is not None or baton.readable_tips().problems:
+            if name is not None:
                 raise
             history, rows = History(items=(), problems=()), []
-        newest = wanted is None and not graph and (name is None or baton.is_track(name))
+        inside = name is not None and not baton.is_track(name)
+        newest = wanted is None and not (graph or inside)
         going = _under_way(baton, history, everything=everything) if newest else None
         if json:
             listed = [{**stored_document(s), **pins.document(s.id)} for s in history.items]
@@ -159,30 +156,45 @@ def command(
             more = [turn_header(going)] if going else []
             terminal.write(porcelain(COLUMNS, map(_fields, history.items), nul=nul, foreign=history.items, more=more))
         else:
-            undone = frozenset[Oid]()
+            found = LogRows(history=history, rows=rows, pins=pins, going=going)
             if rows and not chosen and until is None:
-                below = (name is not None and not baton.is_track(name)) or bool(forms and limit is not None)
-                rows, undone = _with_restores(baton, rows, everything=everything, below=below, fold=not no_fold)
-                rows = _first(rows, limit)
-            if not (rows or history.problems or baton.store.meant()):
-                begin(baton, looking(ctx, baton))
-            with paged(ctx, baton) as look:
-                lines = _lines(
-                    baton, look, rows, history, pins, going, undone, everything=everything and not graph, graph=graph
-                )
-                changes: Iterator[bytes] = repeat(b"")
-                if forms and not graph:
-                    forms += [] if text is None else [f"-S{text}"]
-                    changes = chain([b""] if going else [], _changes(baton, look, rows, history, forms, paths, place))
-                for told, changed in zip(lines, changes, strict=False):
-                    terminal.say(told)
-                    terminal.write(f"\n{os.fsdecode(changed)}\n\n" if changed else "")
-            warn_all(_inside(history.items))
+                below = inside or bool(forms and limit is not None)
+                found = _with_restores(baton, found, limit, everything=everything, below=below, fold=not no_fold)
+            forms += [f"-S{text}"] if forms and text is not None else []
+            _say(ctx, baton, found, forms, paths, place, everything=everything and not graph)
         if newest and not (everything and limit is not None):  # a few rows of all tracks do not ask what remotes have
             tips = {s.checkpoint.track: s for s in reversed(history.items) if not s.foreign}
             warn_all(baton.newer(list(tips.values())))
     left_out(history.problems)
     return 0
+
+
+@value
+class LogRows:
+    """Rows of a history, newest first: each a checkpoint, a restore with the undos and redos of it, or turns without an edit;
+    the turn that is open, and the restores that are not in force."""
+
+    history: History
+    rows: Sequence[list[Stored]]
+    pins: Meta
+    going: "UnderWay | None"
+    undone: frozenset[Oid] = frozenset()
+
+
+def _say(
+    ctx: Invocation, baton: Baton, found: LogRows, forms: list[str], paths: list[str], place: str, *, everything: bool
+) -> None:
+    """Print the rows for people, with the ``forms`` that git's log has for changes, or ``--graph``; or how to begin."""
+    graph = "--graph" in forms
+    if not (found.rows or found.history.problems or baton.store.meant()):
+        begin(baton, looking(ctx, baton))
+    with paged(ctx, baton) as look:
+        told = _lines(baton, look, found, everything=everything, graph=graph)
+        if forms and not graph:
+            changes = _changes(baton, look, found, forms, paths, place)
+            told = map("".join, zip(told, chain([""] if found.going else [], changes), strict=True))
+        terminal.say_lines(told)
+    warn_all(_inside(found.history.items))
 
 
 def _inside(items: Sequence[Stored]) -> list[str]:
@@ -209,8 +221,11 @@ def _selection(
     text: Optional[str],
     paths: Sequence[str],
     place: str,
-) -> "Selection":
-    """Return the selection of the options; a pattern has its form, and whether case does not count. Raises UsageError."""
+) -> "Selection | None":
+    """Return the selection of the options, if any is given; a pattern has its form, and whether case does not count. Raises
+    UsageError."""
+    if not (patterns or paths or any(given is not None for given in (since, until, kinds, agents, text))):
+        return None
     from gitbaton.checkpoints.names import moment_of
     from gitbaton.checkpoints.store.selection import Expression, Selection
 
@@ -259,18 +274,16 @@ def _fields(stored: Stored) -> tuple[str, ...]:
     return stored.id, c.track, timestamp(c.created), c.kind, said, c.label or "", c.branch or "", c.head or "", c.step
 
 
-def _changes(
-    baton: Baton, look: Look, rows: Sequence[list[Stored]], history: History, forms: list[str], paths: list[str], place: str
-) -> Iterator[bytes]:
-    """Yield git's output of each row's change; nothing of a restore and of a folded row."""
+def _changes(baton: Baton, look: Look, found: LogRows, forms: list[str], paths: list[str], place: str) -> Iterator[str]:
+    """Yield git's output of each row's change, to stand below the row; nothing of a restore and of a folded row."""
     from gitbaton.care.tools import comparing
 
-    listed = {s.id for s in history.items}
-    alone = [len(row) == 1 and row[0].id in listed for row in rows]
-    each = [row[0] for row, is_one in zip(rows, alone, strict=True) if is_one]
+    listed = {s.id for s in found.history.items}
+    alone = [len(row) == 1 and row[0].id in listed for row in found.rows]
+    each = [row[0] for row, is_one in zip(found.rows, alone, strict=True) if is_one]
     colour = "--color=always" if look.colors else "--color=never"
     shown = comparing.changes(baton, each, [colour, *forms], paths, place, look.columns)
-    return (next(shown) if is_one else b"" for is_one in alone)
+    return (f"\n\n{os.fsdecode(text)}\n" if is_one and (text := next(shown)) else "" for is_one in alone)
 
 
 def _changed(baton: Baton, items: Sequence[Stored], listed: set[Oid]) -> dict[Oid, int]:
@@ -312,18 +325,18 @@ def _folded(items: Sequence[Stored], pins: Meta) -> list[list[Stored]]:
 
 
 def _with_restores(
-    baton: Baton, rows: list[list[Stored]], *, everything: bool, below: bool, fold: bool
-) -> tuple[list[list[Stored]], frozenset[Oid]]:
+    baton: Baton, listing: LogRows, limit: Optional[int], *, everything: bool, below: bool, fold: bool
+) -> LogRows:
     """Add the restores of this work tree since the oldest row, of its track; only ``below`` the newest. With ``fold`` a restore
-    and its undos and redos, between two checkpoints, are one row, the newest of them first. Also return those that were
-    undone."""
+    and its undos and redos, between two checkpoints, are one row, the newest of them first."""
+    rows = listing.rows
     layout, newest, oldest = baton.repo.layout, rows[0][0].checkpoint, rows[-1][-1].checkpoint
     found = list(rows)
     try:
         tip = baton.store.tip_at(safety_ref(layout.git_dir, layout.common_dir))
     except RecordError as error:
         terminal.warn(f"restores are not shown: {error.message}")
-        return found, frozenset()
+        return listing
     from gitbaton.checkpoints.store.standing import called_now
 
     since = takewhile(lambda s: s.checkpoint.created > oldest.created, baton.store.newest(tip) if tip is not None else ())
@@ -343,25 +356,14 @@ def _with_restores(
             continue
         block = {} if origin is None else {**block, origin: row}
         joined.append(row)
-    return joined, replay(baton.store, steps).undone
+    return replace(listing, rows=_first(joined, limit), undone=replay(baton.store, steps).undone)
 
 
-def _lines(
-    baton: Baton,
-    look: Look,
-    rows: Sequence[list[Stored]],
-    history: History,
-    pins: Meta,
-    going: "UnderWay | None",
-    undone: frozenset[Oid],
-    *,
-    everything: bool,
-    graph: bool = False,
-) -> Iterator[str]:
-    """Yield a line for each row: a checkpoint, a restore, or how many turns went by without an edit; before them one for the
-    open turn, ``going``; ``undone``: the restores that are not in force; with ``graph`` also the names of the lanes, and the
-    commits that the checkpoints stand on."""
-    listed = {s.id for s in history.items}
+def _lines(baton: Baton, look: Look, found: LogRows, *, everything: bool, graph: bool) -> Iterator[str]:
+    """Yield a line for each row, before them one for the open turn; with ``graph`` also the names of the lanes, and the commits
+    that the checkpoints stand on."""
+    history, pins, going = found.history, found.pins, found.going
+    listed, rows = {s.id for s in history.items}, found.rows
     alone = [_told(row) for row in rows if len(row) == 1 or row[0].checkpoint.restore]
     ids = look.ids(s.checkpoint.restore.target if s.checkpoint.restore and s.id not in listed else s.id for s in alone)
     cells = list[tuple[Cell | str, ...]]()
@@ -398,7 +400,7 @@ def _lines(
             if back.op == "restore" and back.target in pins.forgotten:  # elsewhere: its words are still here
                 said = "restored a forgotten checkpoint"
             said = f"undo and redo, {len(row)} times; last: {said}" if len(row) > 1 and s is row[0] else said
-            said = f"(undone) {said}" if s.id in undone else said
+            said = f"(undone) {said}" if s.id in found.undone else said
             cells.append(("", look.kind(s), age, track, "", "", ((said, "restored"),)))
             continue
         step, ran = title(s)

@@ -73,7 +73,7 @@ def command(
         try:
             found = baton.resume(track, live=live, name=checkpoint)
         except NotFoundError as error:
-            if isinstance(error, NoCheckpointError) and checkpoint is None and not baton.readable_tips().problems:
+            if isinstance(error, NoCheckpointError) and checkpoint is None:
                 return _none(ctx, baton, runs, json=json, stable=stable)
             ends = {True: "cannot be read: '{}' says what helps", False: "is not finished: '{}' goes on with it"}
             hints = [f"run {in_quotes(one.run)} {ends[one.torn].format(one.command)}" for one in runs]

@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 from gitbaton.base import terminal
 from gitbaton.base.codec import Json, bare, counted, in_quotes, path_document, plain, timestamp
 from gitbaton.base.errors import (
-    MENDS,
     AmbiguousNameError,
     BatonError,
     NotARepositoryError,
     NotFoundError,
-    RecordError,
     UsageError,
 )
 from gitbaton.base.model import Live, Stored
@@ -74,7 +72,6 @@ TABLE = (
     Column(name="STEP"),
 )
 NONE = "No checkpoints here yet."
-NO_TRACK = "no track of this repository can be read"
 BESIDE = 3  # lines of the screen that are no track: the heading, the last line, the prompt; one more where words are older
 COLUMNS = ("current", "track", "id", "created", "validation", "drift", "step", "place", "since")
 
@@ -132,7 +129,7 @@ def command(
     kept = [(t.stored.checkpoint.track, said) for t in tracks if (said := kept_here(t.stored.checkpoint.files))]
     warn_all([f"{in_quotes(track)}: {said}" for track, said in kept])
     if not tracks and problems:
-        raise RecordError(NO_TRACK, MENDS)
+        raise baton.store.none()
     return 0
 
 
@@ -377,7 +374,6 @@ def _risk_fields(row: "RiskRow") -> tuple[str, ...]:
     return (*numbers, timestamp(row.changed) if row.changed else "", row.reason, row.by, "yes" if row.whole else "no", row.path)
 
 
-BEGIN = ('git baton snapshot "what is done" --next-cmd "what is next"', "take one")
 INSTALL = ("git baton agent install claude", "let the agent do it")
 MOVED = "'git baton diff' shows what changed since"
 AWAY = "taken in another work tree; 'git baton restore --dry-run' shows what its files change here"
@@ -411,10 +407,8 @@ def _without(baton: Baton, look: Look) -> None:
     left_out(tips.problems)
     if not tips.items:
         if tips.problems:
-            terminal.say(NO_TRACK)
-            _suggest(look, [(MENDS, "goes on from what is left")])
-        else:
-            begin(baton, look)
+            raise baton.store.none()
+        begin(baton, look)
         return
     terminal.say(f"{counted(len(tips.items), 'track')}, and none is current in this work tree.")
     name = in_shell(tips.items[0].checkpoint.track)
@@ -434,7 +428,7 @@ def begin(baton: Baton, look: Look) -> None:
         found = []
     there = [row for row in found if row.state != "not installed"]
     terminal.say(NONE)
-    _suggest(look, [*_fetching(baton), BEGIN, *([] if there or layout.root is None else [INSTALL])])
+    _suggest(look, [*_fetching(baton), (NEXT, "take one"), *([] if there or layout.root is None else [INSTALL])])
     if there:
         acts = baton.repo.boolean("baton.everywhere") or any(row.level == "project" for row in there)
         names = ", ".join(dict.fromkeys(row.client.title for row in there))
