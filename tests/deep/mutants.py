@@ -195,8 +195,8 @@ langgraph langgraph/saver.py: version 10 precedes version 9
 +return f"{number + 1}.{random.random():016}"
 
 mcp cli/commands/mcptools.py: foreign rows lose their mark
--return ["> " + text for row in rows for text in row.split("\n")]
-+return ["> " + row for row in rows]
+-*quote(rows, strange or found[0]),
++*rows,
 
 commands cli/commands/verify.py: changed files fail verify
 -code = 1 if live.drift.moved or lower or (strict and (live.drift.anything or live.uncounted)) else 0

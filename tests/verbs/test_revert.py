@@ -354,7 +354,7 @@ def test_an_mcp_client_takes_a_turn_back(turns: Turns, repo: Sandbox) -> None:
     given: dict[str, Any] = {"paths": ["a.txt"]}
     for applied in (False, True):
         with Baton(repo.path, door="binary") as baton:
-            answer = tool.run(baton, ToolCall(given=tool.check(given), place=str(repo.path), tool=tool))
+            answer = tool.run(baton, ToolCall(given=tool.check(given), place=str(repo.path)))
         assert ("\nwould write a.txt" in answer.text, answer.document["applied"]) == (not applied, applied)
         assert texts(repo) == {"a.txt": "one\n" if applied else "A\n", "new": "new\n"}
         given |= {"apply": True, "plan": answer.document["plan"]}

@@ -8,15 +8,13 @@ import sys
 import threading
 from collections.abc import Iterator
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gitbaton import __version__
 from gitbaton.base.codec import Json, first_line, in_quotes
+from gitbaton.base.model import Agent
 from gitbaton.cli.options import Globals, Invocation
 from gitbaton.git.repo import here
-
-if TYPE_CHECKING:
-    from gitbaton.base.model import Agent
 
 GRACE = 5.0  # seconds that a call under way has to end when the process is told to
 MAX_MESSAGE = 16 << 20  # bytes
@@ -208,7 +206,7 @@ class Server:
         self.agent = _agent(params.get("clientInfo"))
         return {"protocolVersion": self.version, "serverInfo": _this(), **_offer()}
 
-    def _of_tools(self, method: str, params: dict[str, Any], version: str, agent: "Agent | None") -> dict[str, Json]:
+    def _of_tools(self, method: str, params: dict[str, Any], version: str, agent: Agent | None) -> dict[str, Json]:
         if method not in ("tools/list", "tools/call"):
             raise _RpcError(_METHOD, f"there is no method {in_quotes(first_line(method)[:60])}")
         if not version:
@@ -262,10 +260,8 @@ def _offer() -> dict[str, Json]:
     return {"capabilities": {"tools": {"listChanged": False}}, "instructions": INSTRUCTIONS}
 
 
-def _agent(info: Any) -> "Agent | None":
+def _agent(info: Any) -> Agent | None:
     """The client by the name that it gives itself, in one short line that drives no terminal."""
-    from gitbaton.base.model import Agent
-
     name = info.get("name") if isinstance(info, dict) else None
     text = first_line(name)[:_MAX_NAME].strip() if isinstance(name, str) else ""
     return Agent(name=text) if text else None

@@ -7,13 +7,14 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from itertools import accumulate
 from typing import Any
 
 from gitbaton.base.codec import Json, bare, document, first_line, in_quotes, os_error, plain, timestamp
 from gitbaton.base.codec.checkpoint import EXTRA_KEY_FORM
 from gitbaton.base.codec.text import MAX_EXTRAS, MAX_FIELD
-from gitbaton.base.errors import MENDS, TAKE_ONE, BatonError, NoCheckpointError, NotARepositoryError, UsageError
+from gitbaton.base.errors import MENDS, NO_TRACK, TAKE_ONE, BatonError, NoCheckpointError, NotARepositoryError, UsageError
 from gitbaton.base.model import VALIDATIONS, Agent, Checkpoint, Live, Oid, Op, Since, Stored
 from gitbaton.base.system.process import Process
 from gitbaton.base.values import replace, value
@@ -24,7 +25,6 @@ from gitbaton.checkpoints.render import (
     age,
     key_value,
     line,
-    live_document,
     observed_pairs,
     quote,
     redacted_document,
@@ -40,7 +40,8 @@ from gitbaton.checkpoints.store import Problem
 from gitbaton.checkpoints.store.meta import NOTHING, Meta, read
 from gitbaton.checkpoints.survey import tests_then
 from gitbaton.cli.commands.resume import document as resume_document
-from gitbaton.cli.commands.status import BESIDE, NO_TRACK, NONE, dashboard, open_turn, standing_document
+from gitbaton.cli.commands.status import BESIDE, NONE, dashboard, open_turn, standing_document
+from gitbaton.cli.commands.verify import document as verify_document
 from gitbaton.cli.look import Look
 from gitbaton.git.run import checked
 from gitbaton.runs.current import unfinished
@@ -79,23 +80,23 @@ _WARNINGS = {"type": "array", "items": {"type": "string"}}
 
 @value
 class Answer:
-    """A tool's answer: the JSON that the verb prints with ``--json``, a text for its reader, and warnings; ``failed``: it is
-    an error all the same."""
+    """A tool's answer: the JSON that the verb prints with ``--json``, a text for its reader, hints and warnings; ``failed``:
+    it is an error all the same."""
 
     document: dict[str, Json]
     text: str
     warnings: tuple[str, ...] = ()
+    hints: tuple[str, ...] = ()
     failed: bool = False
 
 
 @value
 class ToolCall:
-    """A tool's checked arguments, where the server was started, the agent that calls, and the tool."""
+    """A tool's checked arguments, where the server was started, and the agent that calls."""
 
     given: dict[str, Any]
     place: str
     agent: Agent | None = None
-    tool: Tool | None = None
 
 
 def snapshot(baton: Baton, call: ToolCall) -> Answer:
@@ -159,8 +160,6 @@ def resume(baton: Baton, call: ToolCall) -> Answer:
     try:
         found = baton.resume(call.given.get("track"), live=call.given.get("live", False))
     except NoCheckpointError:
-        if baton.readable_tips().problems:
-            raise
         found = None
     runs = unfinished(baton)
     going_on = [
@@ -181,16 +180,8 @@ def resume(baton: Baton, call: ToolCall) -> Answer:
 def verify(baton: Baton, call: ToolCall) -> Answer:
     """Say how HEAD and the files have moved since a track's newest checkpoint."""
     stored, live = baton.verify(call.given.get("track"), words=call.given.get("words", False))
-    facts: list[Json] = [{"word": w.word, "sentence": plain(w.sentence)} for w in live.drift.words]
-    head = {"track": stored.checkpoint.track, "id": stored.id, **_foreign(stored)}
-    value: dict[str, Json] = {**head, "live": live_document(live), "facts": facts}
     text = "\n".join([_origin(baton, stored), *_moved(live)])
-    return Answer(document=value, text=text, warnings=tuple(uncompared(live)))
-
-
-def _foreign(*origin: Stored) -> dict[str, Json]:
-    """Return the field that says that one of some checkpoints came from elsewhere."""
-    return {"foreign": True} if any(stored.foreign_words for stored in origin) else {}
+    return Answer(document=verify_document(stored, live), text=text, warnings=tuple(uncompared(live)))
 
 
 def _moved(live: Live) -> list[str]:
@@ -207,8 +198,6 @@ def log(baton: Baton, call: ToolCall) -> Answer:
     try:
         history = baton.history(track, limit=most + 1, everything=everything)
     except NoCheckpointError:
-        if baton.readable_tips().problems:
-            raise
         return Answer(document={"checkpoints": []}, text=_NOTHING)
     meta, said = _meta(baton)
     items, warnings = history.items[:most], _left_out(history.problems)
@@ -263,7 +252,7 @@ def show(baton: Baton, call: ToolCall) -> Answer:
         ("base", stored.base or ""),
         *([("files", c.files.tree), ("changed", str(c.files.changed))] if c.files else [("files", "")]),
     ]
-    facts = _quoted([key_value(key, value) for key, value in pairs], stored)
+    facts = quote([key_value(key, value) for key, value in pairs], stored)
     text = [_origin(baton, stored), *_words(baton, baton.with_standing(stored)), *facts]
     meta, said = _meta(baton)
     value: dict[str, Json] = {**stored_document(stored), **meta.document(stored.id)}
@@ -294,13 +283,6 @@ def _words(baton: Baton, stored: Stored, live: Live | None = None, since: Since 
     return quote(cut, stored)
 
 
-def _quoted(rows: list[str], *origin: Stored) -> list[str]:
-    """Lines as they are, or quoted where one of the checkpoints that they are from is foreign."""
-    if not _foreign(*origin):
-        return rows
-    return ["> " + text for row in rows for text in row.split("\n")]
-
-
 def diff(baton: Baton, call: ToolCall) -> Answer:
     """Show what git diff says between the files of two checkpoints, or of one and the work tree now."""
     import tempfile
@@ -321,15 +303,15 @@ def diff(baton: Baton, call: ToolCall) -> Answer:
     shown = raw.decode("utf-8", "replace")
     if cut:
         warnings.append(f"only the first {len(raw)} bytes are shown; name 'paths', or ask for 'stat'")
-    ids: list[Json] = [stored.id for stored in found]
+    strange = next((stored for stored in found if stored.foreign_words), None)
+    rows = plain(shown, keep="\n\t").removesuffix("\n").split("\n") if shown else ["no difference"]
     text = [
         *(_origin(baton, stored) for stored in found),
         *([] if len(found) > 1 else ["against the work tree as it is now"]),
-        *_quoted(plain(shown, keep="\n\t").removesuffix("\n").split("\n") if shown else ["no difference"], *found),
+        *quote(rows, strange or found[0]),
     ]
-    return _with_warnings(
-        {"checkpoints": ids, **_foreign(*found), "diff": shown, "truncated": cut}, "\n".join(text), tuple(warnings)
-    )
+    value: dict[str, Json] = {"checkpoints": [stored.id for stored in found], **({"foreign": True} if strange else {})}
+    return _with_warnings({**value, "diff": shown, "truncated": cut}, "\n".join(text), tuple(warnings))
 
 
 def status(baton: Baton, call: ToolCall) -> Answer:
@@ -397,19 +379,12 @@ def search(baton: Baton, call: ToolCall) -> Answer:
     rows, documents = list[str](), list[Json]()
     for stored in items:
         lines = [row for part in own_words(document(stored.checkpoint)) for row in part.split("\n") if words.search(row)]
-        said = lines[:1] if "words" in places[stored.id] else []
-        paths = names.get(stored.id, [])
-        rows += [_row(baton, stored), *_quoted([f"  {line(row)[:_EXCERPT]}" for row in said], stored)]
-        rows += _quoted([f"  in {plain(path)}" for path in paths[:_NAMED]], stored)
+        said, paths = lines[:1] if "words" in places[stored.id] else [], names.get(stored.id, [])
+        part = [*(f"  {line(row)[:_EXCERPT]}" for row in said), *(f"  in {plain(path)}" for path in paths[:_NAMED])]
+        rows += [_row(baton, stored), *quote(part, stored)]
         rows += [f"  and {len(paths) - _NAMED} files more"] if len(paths) > _NAMED else []
-        documents.append(
-            {
-                "in": [*places[stored.id]],
-                "lines": [*lines],
-                "paths": [*paths],
-                "checkpoint": stored_document(stored),
-            }
-        )
+        found_in: dict[str, Json] = {"in": [*places[stored.id]], "lines": [*lines], "paths": [*paths]}
+        documents.append({**found_in, "checkpoint": stored_document(stored)})
     rows += ["there are more: a greater 'max_count' finds them"] if more else []
     text = "\n".join(rows) or f"nothing is found of {in_quotes(first_line(text)[:60])}"
     value: dict[str, Json] = {"found": documents, **({"more": True} if more else {})}
@@ -432,10 +407,10 @@ def why(baton: Baton, call: ToolCall) -> Answer:
     return Answer(document=value, text="\n".join(rows), warnings=tuple(warnings))
 
 
-def restore(baton: Baton, call: ToolCall) -> Answer:
-    """Put files back as they were at a checkpoint, or show the plan."""
+def restore(baton: Baton, call: ToolCall) -> Order:
+    """The order to put files back as they were at a checkpoint."""
     given = call.given
-    order = Order(
+    return Order(
         checkpoint=baton.resolve(given.get("checkpoint"), given.get("track")).id,
         paths=_paths(given.get("paths", ())),
         directory=call.place,
@@ -444,13 +419,12 @@ def restore(baton: Baton, call: ToolCall) -> Answer:
         force=given.get("force", False),
         foreign=given.get("foreign", False),
     )
-    return _change(baton, call, "restore", order)
 
 
-def revert(baton: Baton, call: ToolCall) -> Answer:
-    """Take back a turn, or show the plan."""
+def revert(_: Baton, call: ToolCall) -> Order:
+    """The order to take back a turn."""
     given = call.given
-    order = Order(
+    return Order(
         checkpoint=given.get("turn", ""),
         session=given.get("session", ""),
         paths=_paths(given.get("paths", ())),
@@ -459,65 +433,57 @@ def revert(baton: Baton, call: ToolCall) -> Answer:
         foreign=given.get("foreign", False),
         track=given.get("track", ""),
     )
-    return _change(baton, call, "revert", order)
 
 
-def undo(baton: Baton, call: ToolCall) -> Answer:
-    """Take back the newest restore or revert, or show the plan."""
-    return _change(baton, call, "undo", Order(force=call.given.get("force", False)))
+def step(_: Baton, call: ToolCall) -> Order:
+    """The order of an undo or a redo."""
+    return Order(force=call.given.get("force", False))
 
 
-def redo(baton: Baton, call: ToolCall) -> Answer:
-    """Carry out again what undo took back, or show the plan."""
-    return _change(baton, call, "redo", Order(force=call.given.get("force", False)))
-
-
-def _change(baton: Baton, call: ToolCall, op: Op, order: Order) -> Answer:
+def _change(op: Op, ordered: Callable[[Baton, ToolCall], Order], baton: Baton, call: ToolCall) -> Answer:
     """Carry a plan out where its digest is given, and it is still that one; else show it, and change nothing."""
     from gitbaton.cli.commands.restore import facts, plan_hints, step_lines
 
-    digest, apply = call.given.get("plan"), call.given.get("apply", False)
+    order, digest, apply = ordered(baton, call), call.given.get("plan"), call.given.get("apply", False)
     if apply and call.given.get("dry_run"):
         raise UsageError("'apply' and 'dry_run' exclude each other")
-    refused, said = "", tuple[str, ...]()
+    refused, said, done = "", tuple[str, ...](), None
     if apply and digest:
         outcome = rewinding.carry_out(baton, order, op, digest)
-        if outcome.restored is not None:
-            plan, safety = outcome.restored.plan, outcome.restored.safety
-            said = (*outcome.said, *outcome.restored.warnings)
-            did = "done" if safety is not None else "nothing has to change" if plan.complete else "nothing is changed"
-            other = "redo" if op == "undo" else "undo"
-            rows = [f"{did}: {line(plan.name)}", *([f"'{other}' takes it back"] if safety is not None else [])]
-            rows += [
-                *step_lines(plan, safety, dry_run=False, verbose=False),
-                *(f"hint: {_for_tools(text, call.tool)}" for text in plan_hints(plan)),
-            ]
-            found = {**rewinding.document(plan, safety, said), "applied": True}
-            return Answer(document=found, text="\n".join(rows), warnings=said)
-        refused, said = "the plan is another one by now", outcome.said
+        refused, said, done = "the plan is another one by now", outcome.said, outcome.restored
     elif apply:
         refused = "'apply' comes with 'plan', the digest of the plan that was shown"
-    plan = rewinding.preview(baton, order, op)
-    if plan.digest == digest and said:  # it is the plan, and a path of it cannot be written
-        refused, said = "; ".join(said), ()
-    again = f'to carry it out: \'{op}\' with the same arguments, "apply": true and "plan": "{plan.digest}"'
-    rows = [f"fatal: nothing is changed: {refused}; now it would be:"] if refused else []
-    idle = "has to change" if plan.complete else "would be changed"
-    rows += [again, f"would be done: {line(plan.name)}"] if plan.wanted else [f"nothing {idle}: {line(plan.name)}"]
-    rows += [*facts(plan), *step_lines(plan, None, dry_run=True, verbose=False)]
-    rows += [f"hint: {_for_tools(text, call.tool)}" for text in plan_hints(plan)]
-    said = (*said, *plan.warnings)
-    found = {**rewinding.document(plan, None, said), "applied": False}
-    return Answer(document=found, text="\n".join(rows), warnings=said, failed=bool(refused))
+    if done is not None:
+        plan, safety, refused = done.plan, done.safety, ""
+        did = "done" if safety is not None else "nothing has to change" if plan.complete else "nothing is changed"
+        other = "redo" if op == "undo" else "undo"
+        rows = [f"{did}: {line(plan.name)}", *([f"'{other}' takes it back"] if safety is not None else [])]
+    else:
+        plan, safety = rewinding.preview(baton, order, op), None
+        if plan.digest == digest and said:  # it is the plan, and a path of it cannot be written
+            refused, said = "; ".join(said), ()
+        again = f'to carry it out: \'{op}\' with the same arguments, "apply": true and "plan": "{plan.digest}"'
+        rows = [f"fatal: nothing is changed: {refused}; now it would be:"] if refused else []
+        idle = "has to change" if plan.complete else "would be changed"
+        rows += [again, f"would be done: {line(plan.name)}"] if plan.wanted else [f"nothing {idle}: {line(plan.name)}"]
+        rows += facts(plan)
+    said += (done or plan).warnings
+    return Answer(
+        document={**rewinding.document(plan, safety, said), "applied": done is not None},
+        text="\n".join([*rows, *step_lines(plan, safety, dry_run=done is None, verbose=False)]),
+        warnings=said,
+        hints=tuple(plan_hints(plan)),
+        failed=bool(refused),
+    )
 
 
-def _for_tools(text: str, tool: Tool | None) -> str:
+def _for_tools(text: str, tool: Tool) -> str:
     """A text that names options of a verb, with the arguments of its tool in their place; command lines stay, but for the one
     that takes a checkpoint."""
 
     def named(found: re.Match[str]) -> str:
         name = (found[1] or "").replace("-", "_")
-        return f"'{name}'" if tool is not None and name in tool.arguments["properties"] else found[0]
+        return f"'{name}'" if name in tool.arguments["properties"] else found[0]
 
     return _TAKE_ONE if text == TAKE_ONE else _OPTION.sub(named, text)
 
@@ -641,21 +607,31 @@ _APPLY = {
     "apply": _flag(False, "Carry out the plan whose digest 'plan' is, if it still is the plan."),
     "plan": _text("The digest of the plan that was shown, as 'plan' of that answer has it."),
 }
+_FORCE = _flag(False, "Also change what is somebody else's work.")
+_PATHS = _texts("Only these paths, relative to where the server was started.")
 
 
-def _changed(op: str) -> dict[str, Any]:
-    """The schema of a plan, or of what was done."""
-    return _result(
-        ("op", "what", "plan", "target", "safety", "paths", "index", "warnings", "applied"),
-        op={"type": "string", "const": op},
-        what={"type": "string"},
-        plan={"type": "string"},
-        target={"type": "string"},
-        safety={"type": ["string", "null"]},
-        paths=_LIST,
-        more=_MORE,
-        index={"type": "boolean"},
-        applied={"type": "boolean"},
+def _changing(op: Op, about: str, ordered: Callable[[Baton, ToolCall], Order], /, **arguments: dict[str, Any]) -> Tool:
+    """A tool that changes files: it answers with the plan of what is ``ordered``, or carries it out."""
+    return Tool(
+        name=op,
+        about=f"{about} {_PLANS}",
+        arguments=_schema(**arguments, **_APPLY),
+        result=_result(
+            ("op", "what", "plan", "target", "safety", "paths", "index", "warnings", "applied"),
+            op={"type": "string", "const": op},
+            what={"type": "string"},
+            plan={"type": "string"},
+            target={"type": "string"},
+            safety={"type": ["string", "null"]},
+            paths=_LIST,
+            more=_MORE,
+            index={"type": "boolean"},
+            applied={"type": "boolean"},
+        ),
+        run=partial(_change, op, ordered),
+        writes=True,
+        plans=True,
     )
 
 
@@ -757,7 +733,7 @@ TOOLS = (
             track=_text(
                 "The track whose newest is the default, and that @ stands for; default: the current one, or the only one."
             ),
-            paths=_texts("Only these paths, relative to where the server was started."),
+            paths=_PATHS,
             stat=_flag(False, "Show how much changed in each file."),
             name_status=_flag(False, "Show the names of the files and what became of them."),
             patch=_flag(False, "Show the changes; the default unless another form is given."),
@@ -805,61 +781,38 @@ TOOLS = (
         ),
         run=why,
     ),
-    Tool(
-        name="restore",
-        about=f"Put the files back as they were at a checkpoint. HEAD, branches and stashes stay. {_PLANS}",
-        arguments=_schema(
-            checkpoint=_text(f"A name: {_NAMES}.", default="@"),
-            track=_text("The track that @ stands for, and whose newest is the default; default: the current one."),
-            paths=_texts("Only these paths, relative to where the server was started."),
-            exact=_flag(False, "Also remove files that the checkpoint does not know, unless they are ignored."),
-            index=_flag(False, "Bring the whole index back, too."),
-            force=_flag(False, "Also change what is somebody else's work."),
-            foreign=_flag(False, "Allow a checkpoint that was fetched from elsewhere."),
-            **_APPLY,
-        ),
-        result=_changed("restore"),
-        run=restore,
-        writes=True,
-        plans=True,
+    _changing(
+        "restore",
+        "Put the files back as they were at a checkpoint. HEAD, branches and stashes stay.",
+        restore,
+        checkpoint=_text(f"A name: {_NAMES}.", default="@"),
+        track=_text("The track that @ stands for, and whose newest is the default; default: the current one."),
+        paths=_PATHS,
+        exact=_flag(False, "Also remove files that the checkpoint does not know, unless they are ignored."),
+        index=_flag(False, "Bring the whole index back, too."),
+        force=_FORCE,
+        foreign=_flag(False, "Allow a checkpoint that was fetched from elsewhere."),
     ),
-    Tool(
-        name="revert",
-        about="Take back what a turn of an agent changed in the files, and nothing else: what was changed since stays, and "
-        f"what does not merge is a conflict that is left. HEAD stays. {_PLANS}",
-        arguments=_schema(
-            turn=_text("A checkpoint of the turn, or A..B; default: the newest turn that changed something."),
-            session=_text("All turns of the session with this id, or beginning of one."),
-            track=_text("The track of the newest turn, and that @ stands for; default: the current one."),
-            paths=_texts("Only these paths, relative to where the server was started."),
-            merge=_flag(False, "Where texts do not merge, write both sides into the file, with markers."),
-            foreign=_flag(False, "Allow a turn that was fetched from elsewhere."),
-            dry_run=_flag(True, "As without 'apply'."),
-            **_APPLY,
-        ),
-        result=_changed("revert"),
-        run=revert,
-        writes=True,
-        plans=True,
+    _changing(
+        "revert",
+        "Take back what a turn of an agent changed in the files, and nothing else: what was changed since stays, and what does "
+        "not merge is a conflict that is left. HEAD stays.",
+        revert,
+        turn=_text("A checkpoint of the turn, or A..B; default: the newest turn that changed something."),
+        session=_text("All turns of the session with this id, or beginning of one."),
+        track=_text("The track of the newest turn, and that @ stands for; default: the current one."),
+        paths=_PATHS,
+        merge=_flag(False, "Where texts do not merge, write both sides into the file, with markers."),
+        foreign=_flag(False, "Allow a turn that was fetched from elsewhere."),
+        dry_run=_flag(True, "As without 'apply'."),
     ),
-    Tool(
-        name="undo",
-        about=f"Take back the newest restore or revert of this work tree, and nothing else; 'redo' brings it back. {_PLANS}",
-        arguments=_schema(force=_flag(False, "Also change what is somebody else's work."), **_APPLY),
-        result=_changed("undo"),
-        run=undo,
-        writes=True,
-        plans=True,
+    _changing(
+        "undo",
+        "Take back the newest restore or revert of this work tree, and nothing else; 'redo' brings it back.",
+        step,
+        force=_FORCE,
     ),
-    Tool(
-        name="redo",
-        about=f"Carry out again what undo took back; a new restore ends what could be redone. {_PLANS}",
-        arguments=_schema(force=_flag(False, "Also change what is somebody else's work."), **_APPLY),
-        result=_changed("redo"),
-        run=redo,
-        writes=True,
-        plans=True,
-    ),
+    _changing("redo", "Carry out again what undo took back; a new restore ends what could be redone.", step, force=_FORCE),
 )
 
 
@@ -890,7 +843,7 @@ def answer(
     try:
         done = _called(tool, given, place, repo_root, checkpoint_dir, agent)
     except BatonError as error:
-        rows = [f"fatal: {_for_tools(error.message, tool)}", *(f"hint: {_for_tools(hint, tool)}" for hint in error.hints)]
+        rows = [f"fatal: {_for_tools(error.message, tool)}", *_hints(error.hints, tool)]
     except OSError as error:
         rows = [f"fatal: {os_error(error)}"]
     except Exception as error:  # the last door: a client sees an answer, whatever went wrong
@@ -901,13 +854,17 @@ def answer(
         has = "some of them" if value.get("more") else "them"
         rest = f"; the structured content has {has}" if version >= _STRUCTURED else ""
         warnings: list[Json] = [_one_line(text) for text in done.warnings[:_MAX_WARNINGS]]
-        rows = [_cut(done.text, tool.most, rest), *(f"warning: {text}" for text in warnings)]
+        rows = [_cut(done.text, tool.most, rest), *_hints(done.hints, tool), *(f"warning: {text}" for text in warnings)]
         text = plain(_whole("\n".join(rows)), keep="\n\t")
         found: dict[str, Json] = {"content": [{"type": "text", "text": text}], "isError": done.failed}
         told = {"warnings": warnings} if warnings else {}
         return {**found, "structuredContent": _sound({"v": 1, **value, **told})} if rest else found
     text = _whole(_cut("\n".join(_one_line(row) for row in rows)))
     return {"content": [{"type": "text", "text": text}], "isError": True}
+
+
+def _hints(hints: Iterable[str], tool: Tool) -> list[str]:
+    return [f"hint: {_for_tools(hint, tool)}" for hint in hints]
 
 
 def _called(
@@ -924,7 +881,7 @@ def _called(
     except OSError as error:
         raise NotARepositoryError(f"{in_quotes(place)} cannot be entered: {error.strerror}") from None
     at = os.path.abspath(repo_root) if repo_root is not None else place
-    call = ToolCall(given=checked, place=at, agent=agent, tool=tool)
+    call = ToolCall(given=checked, place=at, agent=agent)
     with Baton(repo_root, checkpoint_dir=checkpoint_dir, door="binary") as baton:
         if checkpoint_dir is not None:
             _ = baton.latest  # refuse a bad directory before anything is written

@@ -3,7 +3,7 @@
 from typing import Annotated, Optional
 
 from gitbaton.base import terminal
-from gitbaton.base.codec import in_quotes, plain
+from gitbaton.base.codec import Json, in_quotes, plain
 from gitbaton.base.errors import MENDS
 from gitbaton.base.model import Live, Stored
 from gitbaton.checkpoints.baton import Baton
@@ -52,9 +52,7 @@ def command(
     if quiet:
         return code
     if json:
-        facts = [{"word": w.word, "sentence": plain(w.sentence)} for w in live.drift.words]
-        strange = {"foreign": True} if stored.foreign_words else {}
-        print_json({"track": stored.checkpoint.track, "id": stored.id, **strange, "live": live_document(live), "facts": facts})
+        print_json(document(stored, live))
         return code
     for word in live.drift.words:
         terminal.say_lines(broken(f"{word.word}: {plain(word.sentence)}", screen()[0]))
@@ -67,6 +65,13 @@ def command(
         )
         terminal.tell("\n".join(broken(f"hint: {because}{way}", screen(2)[0])))
     return code
+
+
+def document(stored: Stored, live: Live) -> dict[str, Json]:
+    """Return the JSON of how HEAD and the files have moved since a checkpoint."""
+    facts: list[Json] = [{"word": w.word, "sentence": plain(w.sentence)} for w in live.drift.words]
+    strange: dict[str, Json] = {"foreign": True} if stored.foreign_words else {}
+    return {"track": stored.checkpoint.track, "id": stored.id, **strange, "live": live_document(live), "facts": facts}
 
 
 def since_head(baton: Baton, stored: Stored, live: Live) -> Optional[str]:
