@@ -239,7 +239,7 @@ def _exchange(chance: random.Random) -> Step:
 
 
 def _hook(chance: random.Random) -> Step:
-    event = chance.choice(("SessionStart", "Stop", "Stop", "PreCompact", "SessionEnd"))  # at a prompt COMMIT took no checkpoint
+    event = chance.choice(("SessionStart", "UserPromptSubmit", "Stop", "Stop", "PreCompact", "SessionEnd"))
     return hook("claude", event, prompt=chance.choice(("go on", "mend the lexer")), source="startup", trigger="auto")
 
 

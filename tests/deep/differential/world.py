@@ -35,77 +35,8 @@ MASKS = tuple(
         (r"/old-package\b", ""),
         (r"(?<=/\.git/baton/late/)[^']*", "KEPT"),
         (r"(?<=: gitbaton )\d+\.\d+\.\d+(?=, git )", "VERSION"),
-        # Meant, and new since COMMIT: a first push says what was observed.
-        (r'(?<="states": \d),\n\s*"observed": \d+$', ""),
-        (r"^  \d+ of the checkpoints tell what was observed: .*\n", ""),
-        # Meant, and new since COMMIT: verbs of runs and threads stand under one word each.
-        # Meant, and new since COMMIT: what to do about drift, and about files that a restore leaves.
-        (
-            r"^hint: (?:[a-z0-9:/, -]+ makes? the exit status 1; )?'git (?:baton diff|log|switch)[^']*' (?:shows|goes) .*\n",
-            "",
-        ),
-        (r"^warning: track '.*' goes on here from now on; .*\n", ""),
-        (r"^hint: (?:'.*' went on at both sides: |to merge them with git: ).*\n", ""),
-        (
-            r"(?<=a conflict is )(?:somebody else's work; --force changes it all the same|a change .*; --force overwrites it)",
-            "X",
-        ),
-        (
-            r"(?<=' is )(?:not in the checkpoint as it is on disk|left out|a submodule|a repository of its own): .*",
-            "X",
-        ),
-        (r"an interrupted (\w+) was completed(?: \(\w+\))?(?:; 'git baton undo' takes it back)?", r"\1 completed"),
-        (r"^hint: \d+ files? not in that checkpoint stays?; .*\n", ""),
-        (r"^hint: '[^']*' goes on from it\n", ""),
-        # Meant, and new since COMMIT: what a PATH does not name, and what an undo writes over.
-        (r"^warning: (?:'.*' matches no file that|HEAD has moved since that restore:|the checkpoint does not hold) .*\n", ""),
-        (
-            r'(?<="warnings": \[)\n    "(?:\'.*\' matches no file that|HEAD has moved since|the checkpoint does not hold|'
-            r'this (?:undo|redo) puts) .*"\n  (?=\])',
-            "",
-        ),
-        (r"^hint: 'git baton [a-z ]+' is now 'git baton [^']*'\n", ""),
-        # Meant, and new since COMMIT: what newcomers asked for.
-        (r"^hint: (?:'git baton log(?: --all)?' lists what|no secret in the words;|run again each time,) ?.*\n", ""),
-        (r"^hint: perhaps .* is meant\n", ""),
-        (r"^hint: git baton run --continue .*\n", ""),
-        (r"^warning: (?:track '.*' is new; there is|this (?:undo|redo) puts other bytes over) .*\n", ""),
-        (r'^      "bytes": .*\n', ""),  # of a push that is not the first
-        (r"(?<=: runs: )(?:its inputs changed|'[^']*' (?:is new|has changed|changed|is gone|was removed))", "INPUTS"),
-        (r"git baton run (?=(?:settle|approve|compensate|repair) )", "git baton "),
-        (r"git baton run prune", "git baton journal prune"),
-        (r"git baton thread list", "git baton threads"),
-        (r"git baton run show", "git baton steps"),
     )
 )
-SCREENS = (
-    "status",
-    "log",
-    "tracks",
-    "steps",
-    "journal show",
-    "journal list",
-    "threads",
-    "thread list",
-    "thread log",
-    "du",
-    "pin",
-    "unpin",
-    "worktree",
-    "show",
-    "thread show",
-    "prune",
-    "forget",
-    "journal prune",
-    "undo",
-    "redo",
-    "bisect",
-    "transcript",
-    "push",
-    "fetch",
-    "sync",
-)  # meant, and new since COMMIT: for people they say it in other words; not --json and so on
-_WORDS = re.compile(r"^(?:(?:track|validation|next|note|decision|extra[.].*): .*|\t.*|)\n", re.MULTILINE)
 _COUNT = re.compile(r" *\b\d+\b")
 _ID = re.compile(r"\b[0-9a-f]{10,40}\b")
 
@@ -149,17 +80,12 @@ class World:
                 continue
             if step.git:
                 done = Sandbox(place).run("git", *step.words, env=self.side.env(self.now))
-                if step.words[0] == "commit":  # meant, and new since COMMIT: what was made here is one's own
-                    Sandbox(place).try_git("reflog", "delete", "HEAD@{0}")
             else:
                 stdin = step.stdin.replace("@PLACE@", str(place)).encode()
                 done = self.side.baton([w.replace("@TOP@", str(self.top)) for w in step.words], place, self.now, stdin)
             self.own |= ids_of_runs(place)
             pattern = _ID if step.words[0] == "drill" else re.compile("|".join(sorted(self.own)) or "$^")
             said = [pattern.sub("ID", masked(text)) for text in (done.out, done.err)]
-            screen = any((*step.words, "")[: len(each.split())] == tuple(each.split()) for each in SCREENS)
-            if screen and not {"--json", "--porcelain", "-z", "--why", "use"} & {*step.words}:
-                said[0] = ""
             if step.words[0] == "du":  # an object with a random id in it is packed into another number of bytes
                 said = [_COUNT.sub(" N", text) for text in said]
             words = f"{step.place}: {' '.join(step.words)}"
@@ -171,8 +97,7 @@ class World:
         found: dict[str, str] = {}
         for row in git("for-each-ref", "--format=%(refname) %(objectname) %(symref)").splitlines():
             name, value = row.split(" ", 1)
-            said = runs if "/runs/" in name else notes if name.endswith(("/notes", "notes/checkpoints")) else None
-            found[name] = said(place, name) if said else value
+            found[name] = runs(place, name) if "/runs/" in name else value
         for name in ("HEAD", "BATON_HEAD"):
             path = place / ".git" / name
             found[name] = path.read_text() if path.exists() else ""
@@ -202,14 +127,6 @@ def runs(place: Path, ref: str) -> str:
     """The records of a run's chain: they tell how long commands took, so that their ids differ."""
     words = ["git", "-C", str(place), "log", "--first-parent", "--format=%T%n%B", ref]
     return digest(subprocess.run(words, capture_output=True, check=True).stdout)
-
-
-def notes(place: Path, ref: str) -> str:
-    """What each note names, in its order, and other text; meant, and new since COMMIT: how much of an entry it still says."""
-    git, said = Sandbox(place).git, []
-    for row in git("ls-tree", "-r", ref).splitlines():
-        said += [row.split()[3], _WORDS.sub("", git("cat-file", "blob", row.split()[2]) + "\n")]
-    return digest("\n".join(said).encode())
 
 
 def digest(data: bytes) -> str:
