@@ -28,10 +28,12 @@ from gitbaton.agents.records import (
     whole_plan,
     words,
 )
-from gitbaton.agents.signs import Asked, Edited, Ended, Item, Planned, Record, RecordStep, Said, Shown, Sign
+from gitbaton.agents.signs import Asked, Edited, Ended, Item, Named, Planned, Record, RecordStep, Said, Shown, Sign
 from gitbaton.base.model import DoctorFinding
 
 _ANSWER = r"\A(?:The )?[Uu]ser (?:responded|selected|answered)(?: with)?: *"
+_OTHERS = ("skill-", "agent-", "system")
+_KEY = r"'([^\s']{1,100})'"
 _NO = ("rejected", "denied")
 _SHELL_ID = r"\n?<shellId: [^\n<>]*>\s*\Z"
 
@@ -117,7 +119,7 @@ class Copilot(Client):
         yield trusts("copilot", root, yes=any(isinstance(path, str) and of.holds(path, root) for path in folders))
 
     def read(self, record: Record) -> Iterator[Shown | Sign]:
-        """A subagent's record is shown, and of what it tells its edits count."""
+        """A subagent's record is shown, and of what it tells its edits count, and what it named of the plan's table."""
         kind, data, at = str(record.get("type")), dict_of(record.get("data")), time_of(record.get("timestamp"))
         key = str(data.get("toolCallId"))
         if kind in ("user.message", "assistant.message", "system.message"):
@@ -130,6 +132,9 @@ class Copilot(Client):
             yield Shown(who="tool", key=key, content=data.get("result") or data.get("error"), answer=True)
         beside = any(map(names_one, (record.get("agentId"), data.get("agentId"), data.get("parentToolCallId"))))
         yield from (sign for sign in _told(kind, data, at) if not beside or isinstance(sign, (Edited, Ended)))
+        if kind == "tool.execution_start" and data.get("toolName") == "sql":
+            keys = re.findall(_KEY, plain(dict_of(data.get("arguments")).get("query")))
+            yield Named(at=at, keys=tuple(keys), beside=beside)
 
     def sift(self, records: Sequence[Record]) -> Sequence[Record]:
         """A rewind may name the events that it takes back; the end of a call does not say what was called."""
@@ -184,8 +189,7 @@ def _with_call(record: Record, calls: dict[str | None, Record]) -> Record:
 def _told(kind: str, data: Record, at: float | None) -> Iterator[Sign]:
     key = word(data.get("toolCallId"))
     if kind == "user.message":
-        skill = isinstance(source := data.get("source"), str) and source.startswith("skill-")
-        if not skill and data.get("isAutopilotContinuation") is not True:
+        if not plain(data.get("source")).startswith(_OTHERS) and data.get("isAutopilotContinuation") is not True:
             yield from words(Asked, at, data.get("content"))
     elif kind == "assistant.message":
         yield from words(Said, at, data.get("content"))

@@ -21,6 +21,7 @@ from gitbaton.agents.signs import (
     Ended,
     Item,
     Looked,
+    Named,
     Planned,
     Said,
     Searched,
@@ -68,6 +69,7 @@ COMMANDS, COMMAND, OUTPUT = 10, 300, 500
 _EDITS = 10
 _CALLS = 50  # that have begun and not ended
 _ENDED = 200
+_BESIDE = 100
 _READ = 40  # files, of which some are not in the work tree
 _FOUND, _OF_ONE, _LISTING, _TEXTS_NAMING = (
     120,
@@ -169,25 +171,27 @@ class Unheard:
 
 @value
 class Facts:
-    """The facts of a session: its plan (None where none was ever written), what that is called and when it changed; the newest
-    test runs, newest first; edited files, newest first; files that were read, newest first; prompts that say something, oldest
-    first, the newest of all (``latest``), and how many there were (``turns``); the plan that was approved last; the newest text
-    with a list; commands, newest last; ``checks``, the newest run of each of the last test, build and lint commands, and
-    ``failures``, both oldest first; the last words of the last turn that ended; ``unheard``, the turns that have ended by what
+    """The facts of a session: its plan (None where none was ever written), what that is called and when it changed, the keys
+    of items that are not its own but a subagent's (``beside``), newest last; the newest test runs, newest first; edited files,
+    newest first; files that were read, newest first; prompts that say something, oldest first, the newest of all (``latest``),
+    and how many there were (``turns``); the plan that was approved last; the newest text with a list; commands, newest last;
+    ``checks``, the newest run of each of the last test, build and lint commands, and ``failures``, both oldest first; the last
+    words of the last turn that ended, and of the last that acted (``worked``); ``unheard``, the turns that have ended by what
     followed them, oldest first; ``heard``, how many prompts there were up to the end that a hook told of last, ``heard_at``,
     when that came, and ``heard_of``, the first line of the newest of them.
 
     Of the turn that goes on: ``open``, whether one does; what the agent said in it (``texts``) and did (``deeds``), oldest
-    first, and whether it said something last (``spoke``); ``since``: when it, with those that only go on with it, was begun,
-    and the one before: failures of others count no more, but for those of ``checks``. ``calls`` have not ended. ``begun`` and
-    ``until``: the times of the first record and of the newest; ``ended``: the keys of commands that have ended; ``edits``: when
-    the newest ten edits were made.
+    first, whether it said something last (``spoke``), and whether it did more than look (``acted``); ``since``: when it, with
+    those that only go on with it, was begun, and the one before: failures of others count no more, but for those of
+    ``checks``. ``calls`` have not ended. ``begun`` and ``until``: the times of the first record and of the newest; ``ended``:
+    the keys of commands that have ended; ``edits``: when the newest ten edits were made.
     """
 
     plan: tuple[Item, ...] | None = None
     planned: float = 0.0
     title: str = ""
     more: int = 0
+    beside: tuple[str, ...] = ()
     tests: tuple[Test, ...] = ()
     edited: tuple[Touched, ...] = ()
     read: tuple[str, ...] = ()
@@ -201,6 +205,7 @@ class Facts:
     checks: tuple[Command, ...] = ()
     failures: tuple[Failure, ...] = ()
     said: KeptPrompt | None = None
+    worked: KeptPrompt | None = None
     unheard: tuple[Unheard, ...] = ()
     heard: int = 0
     heard_at: float = 0.0
@@ -209,6 +214,7 @@ class Facts:
     texts: tuple[KeptPrompt, ...] = ()
     deeds: tuple[Deed, ...] = ()
     spoke: bool = False
+    acted: bool = False
     since: tuple[float, ...] = ()
     calls: tuple[OpenCall, ...] = ()
     begun: float = 0.0
@@ -266,6 +272,7 @@ class _Fold:
         self.ended, self.edits = dict.fromkeys(facts.ended), list(facts.edits)
         self.plan = None if facts.plan is None else {item.key: item for item in facts.plan}
         self.planned, self.title = facts.planned, facts.title
+        self.beside, self.named_here = dict.fromkeys(facts.beside), set(self.plan or ())
         self.tests = {test.command: test for test in reversed(facts.tests)}
         self.checks = {check.command: check for check in facts.checks}
         self.failures = {(failure.kind, failure.ran.command): failure for failure in facts.failures}
@@ -280,11 +287,12 @@ class _Fold:
         self.approved: KeptPrompt | _Heard | None = facts.approved
         self.listed: KeptPrompt | _Heard | None = facts.listed
         self.said: KeptPrompt | _Heard | None = facts.said
+        self.worked: KeptPrompt | _Heard | None = facts.worked
         self.unheard: list[tuple[Unheard | KeptPrompt | _Heard, int, KeptPrompt | _Heard | str]] = [
             (one, one.turns, one.prompt) for one in facts.unheard
         ]
         self.heard, self.heard_at, self.heard_of, self.known = facts.heard, facts.heard_at, facts.heard_of, False
-        self.open, self.spoke, self.since = facts.open, facts.spoke, facts.since
+        self.open, self.spoke, self.acted, self.since = facts.open, facts.spoke, facts.acted, facts.since
         self.texts: list[KeptPrompt | _Heard] = list(facts.texts)
         self.deeds: dict[str, Deed | OpenCall] = {deed.key: deed for deed in facts.deeds}
         self.commands: list[tuple[Command, str] | Command] = list(facts.commands)
@@ -305,6 +313,8 @@ class _Fold:
             self._end(sign, at)
         elif isinstance(sign, Planned):
             self._plan(sign, at)
+        elif isinstance(sign, Named):
+            self._name(sign)
         elif isinstance(sign, Asked):
             self._ask(sign, at)
         elif isinstance(sign, Looked):
@@ -351,6 +361,7 @@ class _Fold:
             self.edited.pop(call.text, None)
             self.edited[call.text] = at
             self.made.append(call.text)
+            self.acted = True
         else:
             self.named += [call.text, sign.output]
         if call.kind == "ran":
@@ -358,6 +369,7 @@ class _Fold:
             self.commands.append((ran, sign.output))
             self.runs.pop(call.text, None)
             self.runs[call.text] = (sign, call.at, at, len(self.made))
+            self.acted = self.acted or bool(actions(call.text))
         if name in self.deeds:
             output = valid(sign.output[-_TAIL:]) if call.kind == "called" else ""
             text = self.deeds[name].text
@@ -435,6 +447,14 @@ class _Fold:
         if sign.whole or sign.title:
             self.title = self._cut(sign.title, ITEM)
 
+    def _name(self, sign: Named) -> None:
+        """An item that both name is the session's."""
+        if sign.beside:
+            self.beside |= dict.fromkeys(key for key in sign.keys if key not in self.named_here)
+            return
+        self.named_here.update(sign.keys)
+        self.beside = {key: None for key in self.beside if key not in self.named_here}
+
     def _ask(self, sign: Asked, at: float) -> None:
         if not sign.text.strip():
             return
@@ -464,9 +484,8 @@ class _Fold:
         work, and the turn goes on. ``since``: when what is wanted became something else, 0 where the prompt does not say."""
         if self.spoke or not (self.texts or self.deeds):
             if self.texts:
-                self.said = self.texts[-1]
-                self.unheard.append((self.said, self.turns - 1, self._prompt()))
-            self.texts, self.deeds = [], {}
+                self.unheard.append((self.texts[-1], self.turns - 1, self._prompt()))
+            self._ended(self.texts[-1] if self.texts else None)
             self.since = (*self.since, since)[-2:] if since else self.since
         self.open, self.spoke = True, False
 
@@ -534,9 +553,14 @@ class _Fold:
             if self.said is not None and not self.open and self._ends(self.said, words):
                 return
             last = _Heard(at=self._time(end.at), text=words, size=len(words))
-        self.said = last or self.said
-        self.texts, self.deeds = [], {}
+        self._ended(last)
         self.open = self.spoke = False
+
+    def _ended(self, words: KeptPrompt | _Heard | None) -> None:
+        """A turn has ended with these words."""
+        self.said = words or self.said
+        self.worked = self.said if self.acted else self.worked
+        self.texts, self.deeds, self.acted = [], {}, False
 
     def _hear(self, turns: int, prompt: KeptPrompt | _Heard | str) -> None:
         if turns >= self.heard:
@@ -618,6 +642,7 @@ class _Fold:
             planned=self.planned,
             title=self.title,
             more=0 if plan is None else max(0, len(plan) - ITEMS),
+            beside=tuple(self.beside)[-_BESIDE:],
             tests=tuple(reversed(self.tests.values()))[:TESTS],
             edited=tuple(Touched(path=path, at=at) for path, at in reversed(self.edited.items()))[: EDITED * 4],
             read=tuple(reversed(self.read))[:_READ],
@@ -631,6 +656,7 @@ class _Fold:
             checks=tuple(self.checks[name] for name in checks),
             failures=tuple(failures[-_FAILED:]),
             said=None if self.said is None else self._kept(self.said, SAID),
+            worked=None if self.worked is None else self._kept(self.worked, SAID),
             unheard=tuple(self._unheard(*one) for one in self.unheard[-_UNHEARD:]),
             heard=self.heard,
             heard_at=self.heard_at,
@@ -639,6 +665,7 @@ class _Fold:
             texts=tuple(self._kept(one, SAYING) for one in self.texts),
             deeds=tuple(rows(map(self._done, list(self.deeds.values())[-_RAW:])))[-DEEDS:],
             spoke=self.spoke,
+            acted=self.acted,
             since=self.since,
             calls=tuple(map(self._call, list(self.calls.values())[-_CALLS:])),
             begun=self.begun,
@@ -729,8 +756,9 @@ def unsaid(facts: Facts, *, asked: bool) -> Facts:
     prompts = tuple(replace(one, text=line_of(one), about="") for one in facts.asked) if asked else ()
     latest = replace(facts.latest, text=line_of(facts.latest), about="") if asked and facts.latest else None
     calls = tuple(call for call in facts.calls if call.kind == "edited")
-    none: dict[str, Any] = {"approved": None, "listed": None, "said": None, "heard_of": facts.heard_of if asked else ""}
+    none: dict[str, Any] = dict.fromkeys(("approved", "listed", "said", "worked"))
     none |= dict.fromkeys(("commands", "checks", "failures", "unheard", "texts", "deeds", "read", "found"), ())
+    none["heard_of"] = facts.heard_of if asked else ""
     return replace(facts, asked=prompts, latest=latest, calls=calls, **none)
 
 

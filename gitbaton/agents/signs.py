@@ -91,6 +91,16 @@ class Planned:
 
 
 @value
+class Named:
+    """Items of the plan that the client keeps in a table were named, by their ``keys``: by the session itself, or ``beside`` it
+    by a subagent of it."""
+
+    at: float | None
+    keys: tuple[str, ...]
+    beside: bool
+
+
+@value
 class CommandRun:
     """A shell command was begun; ``key`` names the call."""
 
@@ -149,7 +159,7 @@ class Ended:
     refused: bool = False
 
 
-Sign = Asked | Said | Planned | CommandRun | Edited | Looked | Searched | Called | Ended
+Sign = Asked | Said | Planned | Named | CommandRun | Edited | Looked | Searched | Called | Ended
 
 
 _ABOVE, _NOTHING = -1, -2  # stand for what is above the records, and for a conversation's beginning

@@ -333,12 +333,12 @@ class Told:
     """Conversation around a checkpoint, as far as it stays beside it.
 
     ``asked``: prompts that say something, oldest first; ``latest``: the newest of all, also one that says nothing by itself.
-    ``approved``: the plan that the user approved last, whole. ``listed``: the agent's newest text with a list in it;
-    ``said``: the last words of its last turn. Of the turn that has not ended: ``texts``, what the agent said in it, and
-    ``actions``, what it did, both oldest first. ``commands``: its newest commands, oldest first; ``checks``: the newest run of
-    each of its last test, build and lint commands, oldest first; ``error``: the newest failure that no later success has
-    mended; ``running``: what goes on in the background; ``read``: the files that it read last, newest first;
-    ``found``: others that its last searches and commands named.
+    ``approved``: the plan that the user approved last, whole. ``listed``: the agent's newest text with a list in it; ``said``:
+    the last words of its last turn, and ``worked`` those of the last that did more than look and answer. Of the turn that has
+    not ended: ``texts``, what the agent said in it, and ``actions``, what it did, both oldest first. ``commands``: its newest
+    commands, oldest first; ``checks``: the newest run of each of its last test, build and lint commands, oldest first;
+    ``error``: the newest failure that no later success has mended; ``running``: what goes on in the background; ``read``: the
+    files that it read last, newest first; ``found``: others that its last searches and commands named.
     """
 
     asked: tuple[Prompt, ...] = ()
@@ -346,6 +346,7 @@ class Told:
     approved: Prompt | None = None
     listed: Prompt | None = None
     said: Prompt | None = None
+    worked: Prompt | None = None
     texts: tuple[Prompt, ...] = ()
     actions: tuple[Action, ...] = ()
     commands: tuple[Ran, ...] = ()
@@ -354,6 +355,12 @@ class Told:
     running: tuple[Running, ...] = ()
     read: tuple[str, ...] = ()
     found: tuple[str, ...] = ()
+
+    @property
+    def spoken(self) -> tuple[Prompt, ...]:
+        """Last words, oldest first: of the turn that worked last, of the last one, and of one that has not ended."""
+        before = self.worked if self.said is None or (self.worked is not None and self.worked.at < self.said.at) else None
+        return tuple(one for one in (before, self.said, self.saying) if one is not None)
 
     @property
     def saying(self) -> Prompt | None:

@@ -399,8 +399,10 @@ class _Brief:
         return self.words.lines(key, shown) if paths else []
 
     def _said(self) -> _Section:
-        """The last words of a turn that ended, or a list that the agent wrote, once."""
-        said, listed, rows = self.told.said, self.told.listed, list[str]()
+        """The last words of the turn that worked last and of one that only answered since, or a list that was written, once."""
+        said, worked, listed, rows = self.told.said, self.told.worked, self.told.listed, list[str]()
+        if worked is not None and said is not None and worked.at < said.at:
+            rows += self._once(f"last words after work, {age(worked.at, self.now)}", worked.text, self.sizes.said)
         if said is not None:
             rows += self._once(f"last words, {age(said.at, self.now)}", said.text, self.sizes.said)
         if listed is not None and (self.latest is None or listed.at > self.latest.at):

@@ -686,9 +686,9 @@ def observed_pairs(
         found.append(("tests", "\n".join([text, *(f"failed: {first_line(name)}" for name in run.names)])))
     if told is not None:
         shown = {(ran.command, ran.ended) for ran in told.commands}
-        spoken = (("listed", told.listed), ("said", told.said), ("said", told.saying))
+        spoken = [*([("listed", told.listed)] if told.listed else []), *(("said", one) for one in told.spoken)]
         found += [
-            *((key, f"{before(one.at)} {one.text}") for key, one in spoken if one),
+            *((key, f"{before(one.at)} {one.text}") for key, one in spoken),
             *(("ran", _ran_line(one, when)) for one in told.commands),
             *(("check", command_line(r, when(r.ended))) for r in told.checks if (r.command, r.ended) not in shown),
             *([("error", _ran_line(told.error, when))] if told.error is not None else []),

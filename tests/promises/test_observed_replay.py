@@ -98,6 +98,29 @@ def test_a_recorded_session_is_what_the_next_one_is_told(repo: Sandbox, tmp_path
 
 
 @pytest.mark.deep
+def test_a_plan_has_no_items_that_only_a_subagent_named(repo: Sandbox, tmp_path: Path) -> None:
+    repo.commit("first", **{"src/x.py": "def half(n):\n    return n / 2\n"})
+    client = Client("copilot", repo.path, home=tmp_path / "home")
+    where = laid_out("copilot", repo, client)
+    repo.ok("snapshot", "--track", "t", "words")
+    at = "2026-11-22 13:54:07"
+    made = ("subplan-x-look-around", "SUBPLAN-X look around", "In full", "in_progress", at, at)
+    query = f"INSERT INTO todos (id, title) VALUES ('{made[0]}', '{made[1]}');"
+    query += " UPDATE todos SET status='done' WHERE id='plan-a-read-the-header'"  # the session's own
+    call = {"toolCallId": "c", "toolName": "sql", "arguments": {"query": query}, "parentToolCallId": "p"}
+    record = {"type": "tool.execution_start", "data": call, "id": "e", "timestamp": "2026-11-22T13:54:07.000Z", "agentId": "7f"}
+    with open(where["transcriptPath"], "a") as file:
+        file.write(json.dumps(record) + "\n")
+    with closing(sqlite3.connect(Path(where["transcriptPath"]).with_name("session.db"))) as database, database:
+        database.execute("INSERT INTO todos VALUES (?,?,?,?,?,?)", made)
+    for text in ("three\n", "four\n"):  # read anew, and read on
+        repo.write("src/x.py", text)
+        client.fire("turn", **where)
+        (plan,) = json.loads(repo.ok("show", "--json").out)["checkpoint"]["observed"]["plans"]
+        assert {item["text"]: item["state"] for item in plan["items"]} == END
+
+
+@pytest.mark.deep
 def test_a_subagents_own_file_is_not_read(repo: Sandbox, tmp_path: Path) -> None:
     talk = Talk(repo, tmp_path / "talk.jsonl")
     talk.path.write_text("".join(json.dumps(row) + "\n" for row in rows("claude", "transcript.subagent.jsonl", repo)))

@@ -258,6 +258,31 @@ def test_a_subagent_changes_nothing(talk: Talk) -> None:
     assert [item["text"] for item in found["plans"][0]["items"]] == list(PLAN) and "tests" not in found
 
 
+@pytest.mark.deep
+def test_an_answer_to_a_question_does_not_replace_the_last_words_of_work(talk: Talk) -> None:
+    talk.ask("Mend the parser")
+    talk.edit("x.py", "two\n")
+    talk.say("The parser is mended, the printer is next.")
+    talk.stop()
+    other = Talk(talk.repo, talk.path.with_name("other.jsonl"), session="5e551011-0000-4000-8000-000000000002")
+    other.ask("What is a token?")
+    other.run("cat x.py", "two\n")
+    other.say("A token is a word.")
+    other.stop()
+    other.fire("end")
+    told = ["The parser is mended, the printer is next.", "A token is a word."]
+    text = next_session(talk)
+    assert f"last words after work, just now: {told[0]}\nlast words, just now: {told[1]}" in text
+    for verb in ("resume", "show"):
+        rows = [row.partition("Z ")[2] for row in talk.repo.ok(verb, "--porcelain").out.split("\n") if row.startswith("said=")]
+        assert rows == told, verb
+    other.ask("Mend the printer")
+    other.edit("y.py", "new\n")
+    other.say("The printer is mended.")
+    other.stop()
+    assert "last words, just now: The printer is mended." in (text := next_session(talk)) and told[0] not in text, "other work"
+
+
 @pytest.mark.full
 def test_a_session_that_only_was_told_to_go_on_takes_nothing_away(talk: Talk) -> None:
     talk.ask("go through it")

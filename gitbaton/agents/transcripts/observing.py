@@ -121,7 +121,7 @@ def look(
         at = now if heard.at is None else heard.at
         end = End(at=at, words=words, sure=sure, running=event.running, late=bool(words) or heard.late)
     facts = folding.fold(seen.facts, found, baton.redactor.text, baton.settings.tests, now, end)
-    plan = _plan_of(event) if read else None
+    plan = _plan_of(event, facts.beside) if read else None
     if plan is not None and (facts.plan is None or plan.items != facts.plan):
         facts = folding.fold(facts, [plan], baton.redactor.text, (), now)
     settings = baton.settings
@@ -288,12 +288,13 @@ def _head(fd: int, of: Client) -> Iterator[Sign]:
         yield from (sign for sign in signs(of, record) if kept and isinstance(sign, Asked))
 
 
-def _plan_of(event: HookEvent) -> Planned | None:
-    """The plan as the client's own database has it now; None where it has none, or none was ever written there."""
+def _plan_of(event: HookEvent, beside: Container[object]) -> Planned | None:
+    """The plan as the client's own database has it now, without the items ``beside`` it; None where it has none, or none was
+    ever written there."""
     of = client(event.agent)
     query = of.plan(event.session, event.transcript, os.environ, _ROWS) if of is not None else None
-    rows = _selected(query) if query is not None else []
-    return of.planned([dict(row) for row in rows]) if of is not None and rows else None
+    rows = [found for row in (_selected(query) if query is not None else ()) if (found := dict(row)).get("id") not in beside]
+    return of.planned(rows) if of is not None and rows else None
 
 
 def _rows_after(of: Client, session: str, before: Seen) -> tuple[Seen, list[Sign]]:
@@ -414,6 +415,7 @@ def gather(mode: Observe, seen: Seen, agent: Agent, before: Stored | None, told:
         approved=_maybe(facts.approved) or (told.approved if same else _after(told.approved, over)),
         listed=_maybe(facts.listed) or _after(told.listed, since),
         said=told.said if told.said is not None and (told.said.earlier or not same) else _maybe(facts.said) or told.said,
+        worked=_maybe(facts.worked) or told.worked,
         commands=tuple(map(_ran, facts.commands)) or told.commands,
         checks=_checks(facts, told.checks, ground.root),
         read=(read := tuple(dict.fromkeys([*_inside(facts.read, ground.root), *told.read]))[: folding.READ]),
@@ -466,6 +468,7 @@ def _said_before(told: Told) -> Told:
         approved=earlier(told.approved),
         listed=earlier(told.listed),
         said=earlier(told.said),
+        worked=earlier(told.worked),
         texts=tuple(replace(one, earlier=True) for one in told.texts),
     )
 
@@ -505,6 +508,7 @@ def _not_taken_back(seen: Seen, agent: Agent, old: Observed, told: Told) -> tupl
         approved=here(told.approved),
         listed=here(told.listed),
         said=here(told.said),
+        worked=here(told.worked),
         texts=tuple(filter(here, told.texts)),
         commands=tuple(run for run in told.commands if stays(run.ended)),
         checks=tuple(run for run in told.checks if stays(run.ended)),

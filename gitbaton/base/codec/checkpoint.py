@@ -236,6 +236,7 @@ def told_document(told: Told) -> dict[str, Json]:
     }
     return first | _given(
         latest=_maybe_prompt_document(told.latest),
+        worked=_maybe_prompt_document(told.worked),
         approved=_maybe_prompt_document(told.approved),
         texts=[_prompt_document(prompt) for prompt in told.texts] or None,
         actions=[_action_document(action) for action in told.actions] or None,
@@ -274,6 +275,7 @@ def read_told(raw: bytes) -> Told:
         approved=_maybe_prompt(r, "approved"),
         listed=_maybe_prompt(r, "listed"),
         said=_maybe_prompt(r, "said"),
+        worked=_maybe_prompt(r, "worked"),
         texts=texts,
         actions=tuple(map(_action, _objects(r, "actions", MAX_FEW))),
         commands=tuple(map(_ran, _objects(r, "commands", MAX_FEW))),

@@ -255,6 +255,7 @@ class Redactor:
             approved=told.approved and self.prompt(told.approved),
             listed=told.listed and self.prompt(told.listed),
             said=told.said and self.prompt(told.said),
+            worked=told.worked and self.prompt(told.worked),
             texts=tuple(map(self.prompt, told.texts)),
             actions=tuple(replace(one, text=self.text(one.text), output=self.text(one.output)) for one in told.actions),
             commands=tuple(map(ran, told.commands)),

@@ -651,6 +651,7 @@ def gone_on(told: Told, later: Told) -> Told:
         approved=newest(told.approved, later.approved),
         listed=newest(told.listed, later.listed),
         said=newest(told.said, later.said),
+        worked=newest(told.worked, later.worked),
         checks=tuple(sorted(checks.values(), key=lambda one: one.ended)),
         error=later.error or told.error,
         read=tuple(dict.fromkeys((*later.read, *told.read))),

@@ -213,7 +213,7 @@ class Views:
             told = baton.told(stored)
             kept = [
                 *(("asked", one) for one in (told.asked if told else ())),
-                *(("said", one) for one in ((told.said, told.saying) if told else ()) if one),
+                *(("said", one) for one in (told.spoken if told else ())),
             ]
             around = [part for key, one in kept for part in self._pair(key, one.text, row)]
             return PickerView([*failed(error).lines, ViewLine(""), *around], "what was said around it" if around else "")

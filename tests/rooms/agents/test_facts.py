@@ -13,7 +13,7 @@ from gitbaton.agents import facts as folding
 from gitbaton.agents.facts import End, Facts, document, fold, read
 from gitbaton.agents.hooks.guard import deadline
 from gitbaton.agents.records import approved, changed
-from gitbaton.agents.signs import Asked, Called, CommandRun, Edited, Ended, Item, Looked, Planned, Said
+from gitbaton.agents.signs import Asked, Called, CommandRun, Edited, Ended, Item, Looked, Named, Planned, Said
 from gitbaton.agents.testing import mends
 from gitbaton.agents.turns import alike, program, tidy
 from gitbaton.base.codec import first_line, idle
@@ -85,6 +85,55 @@ def test_of_the_turn_that_goes_on_what_was_said_and_done() -> None:
     s.say("All of it is done.")
     facts = s.stop("All of it is done.")
     assert (texts(facts), facts.deeds, facts.open, words(facts)) == ([], (), False, "All of it is done.")
+
+
+def worked(facts: Facts) -> str:
+    return facts.worked.text if facts.worked else ""
+
+
+def test_the_last_words_of_work_stay_when_a_question_is_answered() -> None:
+    s = Session()
+    s.ask("Mend the parser")
+    s.edit("a.py")
+    s.say("The parser is mended, the printer is next.")
+    facts = s.stop()
+    assert words(facts) == worked(facts) == "The parser is mended, the printer is next."
+    s.ask("What is a token?")
+    s.run("git log --oneline | head -3; cat a.py")
+    s.look()
+    s.say("A token is a word.")
+    facts = s.stop()
+    assert (words(facts), worked(facts)) == ("A token is a word.", "The parser is mended, the printer is next.")
+    s.ask("/cost")  # ends when the next prompt comes: no hook was called
+    s.say("Two cents.")
+    s.ask("Run the migration")
+    assert (words(s.look()), worked(s.facts)) == ("Two cents.", "The parser is mended, the printer is next.")
+    s.run("./migrate --all")
+    for number in range(9):
+        s.run(f"cat {number}.txt")
+        s.look()
+    s.say("It has run.")
+    assert worked(s.stop()) == words(s.facts) == "It has run."
+    s.ask("go on")
+    s.edit("b.py", 1)  # was refused
+    s.say("I may not.")
+    assert (words(s.stop()), worked(s.facts)) == ("I may not.", "It has run.")
+
+
+def test_items_of_a_table_that_only_a_subagent_named_are_beside_the_plan() -> None:
+    s = Session()
+
+    def name(beside: bool, *keys: str) -> tuple[str, ...]:
+        s.signs.append(Named(at=s.tick(), keys=keys, beside=beside))
+        return s.look().beside
+
+    assert name(False, "a", "b") == ()
+    s.signs.append(Planned(at=s.tick(), items=(Item(key="a", text="A", state="open"),), whole=True))
+    s.look()
+    s.signs.append(Named(at=s.tick(), keys=("c",), beside=False))
+    assert name(True, "a", "c", "x", "y") == ("x", "y"), "it may say how far one of the session's is"
+    assert name(False, "y") == ("x",)
+    assert len(name(True, *map(str, range(1000)))) == 100
 
 
 def test_actions_of_the_like_are_one() -> None:

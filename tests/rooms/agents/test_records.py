@@ -590,6 +590,9 @@ def complete(**data: object) -> dict[str, Any]:
     [
         ([copilot("user.message", content="go", transformedContent="x", parentAgentTaskId="p")], ["asked go"]),
         ([copilot("user.message", content="go", source="skill-pdf")], []),
+        ([copilot("user.message", content="go", source="agent-7f")], []),
+        ([copilot("user.message", content="A task has ended.", source="system")], []),
+        ([copilot("user.message", content="go", source="user")], ["asked go"]),
         ([copilot("user.message", content="go", isAutopilotContinuation=True)], []),
         ([copilot("user.message", content="go", agentId="a")], []),
         ([{**copilot("user.message", content="go"), "agentId": "a"}], []),
