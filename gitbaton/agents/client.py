@@ -74,8 +74,9 @@ class Client(Protocol):
     groups with a matcher and handlers; ``flat``: an event has handlers; ``shells``: the same with a command line for each
     shell; ``plugin``: a script instead of settings. ``project``: the file below the work tree's root. ``folder``: its folder
     below the home folder, ``moved`` the variables that say where it is instead (a tail is joined to the value); ``user``: the
-    file in it. ``comments``: whether the format of its settings allows them. ``twice``: hooks at both levels run twice.
-    ``upward``: it finds the project's file from a subdirectory. ``leaves``: a file in its folder that goes on naming our hooks
+    file in it. ``comments``: whether the format of its settings allows them. ``twice``: it calls both of two
+    equal hooks, of the project and of the user. ``upward``: it finds the project's file from a subdirectory.
+    ``leaves``: a file in its folder that goes on naming our hooks
     when they are taken out, and where in it. ``instead``: a file of its own that it reads in the place of AGENTS.md where both
     are, or with ``wants``, the setting by which it reads that, always. ``trust`` and ``remarks``: lines for the user at project
     level, and at any; ``untrusted``: one where no trust was given with the install. ``skills``: where its own skills are, below
@@ -235,6 +236,12 @@ def trusts(name: str, root: str, *, yes: bool) -> DoctorFinding:
         return DoctorFinding(name="trust", ok=True, text=f"{name} trusts this folder")
     text = f"{name} does not trust this folder yet, and runs no hook of it"
     return DoctorFinding(name="trust", ok=False, text=text, mend=f"start {name} in '{root}' and accept")
+
+
+def line_of(agent: str, event: str, track: str | None = None, *, plugin: bool = False) -> str:
+    """The call of our hook as it stands in a shell's line, of a ``plugin`` or of settings."""
+    tail = " --track '" + track.replace("'", "'\\''") + "'" if track is not None else ""
+    return f"{OURS} {agent} {event}{tail}{' --plugin' if plugin else ''}"
 
 
 def client(name: str) -> Client | None:

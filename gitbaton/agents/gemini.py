@@ -43,6 +43,7 @@ class Gemini(Client):
     folder = ".gemini"
     moved = (("GEMINI_CLI_HOME", ".gemini"),)
     user = "settings.json"
+    twice = False
     hooks = (
         Hook(event="SessionStart", timeout=10000),
         Hook(event="BeforeAgent", timeout=10000),

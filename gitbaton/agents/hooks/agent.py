@@ -8,7 +8,7 @@ import time
 from contextlib import suppress
 from datetime import UTC, datetime
 
-from gitbaton.agents.client import OURS, answer, client, read
+from gitbaton.agents.client import OURS, answer, client, folder, line_of, read
 from gitbaton.agents.hooks.guard import CAME_AT, LATE, AgainError, DeadlineError, deadline, log
 from gitbaton.base import terminal
 from gitbaton.base.clients import HookEvent
@@ -39,27 +39,31 @@ _LOOKS = ("compact", "turn", "end", "prompt", "command", "child-start", "child-e
 
 @value
 class HookCall:
-    """A hook's command line."""
+    """A hook's command line. ``plugin``: it is that of a plugin, and not of a project's or the user's settings."""
 
     agent: str
     event: str
     track: str | None
+    plugin: bool
 
 
 def parse_call(words: list[str]) -> HookCall | None:
-    """``AGENT EVENT [--track NAME]`` in any order of the option; None for anything else."""
+    """``AGENT EVENT [--track NAME] [--plugin]`` in any order of the options; None for anything else."""
     rest: list[str] = []
     track: str | None = None
+    plugin = False
     at = 0
     while at < len(words):
         if words[at] == "--track" and at + 1 < len(words):
             track, at = words[at + 1], at + 1
         elif words[at].startswith("--track="):
             track = words[at].removeprefix("--track=")
+        elif words[at] == "--plugin":
+            plugin = True
         else:
             rest.append(words[at])
         at += 1
-    return HookCall(agent=rest[0], event=rest[1], track=track or None) if len(rest) == 2 else None
+    return HookCall(agent=rest[0], event=rest[1], track=track or None, plugin=plugin) if len(rest) == 2 else None
 
 
 class _Work:
@@ -162,7 +166,8 @@ def _guard(work: _Work, event: HookEvent) -> None:
             from gitbaton.checkpoints.store import sessions, state
 
             try:
-                if not state.paused(work.repo, datetime.now(UTC)) and (not spot.over or _seen_by_git(work.repo, spot.over)):
+                paused = state.paused(work.repo, datetime.now(UTC))
+                if not paused and (not spot.over or _seen_by_git(work.repo, spot.over)) and _is_first(work, event):
                     _keep(work, event, sessions.load(work.repo, event), spot)
             except BatonError as error:  # of one work tree; there may be others
                 work.log(f"{type(error).__name__}: {error}")
@@ -185,6 +190,8 @@ def _delegated(work: _Work, event: HookEvent) -> None:
 
     repo, settings = work.repo, _settings(work.repo)
     if not sessions.due(settings.auto, event, sessions.Session(), 0) or state.paused(repo, datetime.now(UTC)):
+        return
+    if not _is_first(work, event):
         return
     if os.path.lexists(os.path.join(repo.own_dir, "restore")):
         work.log("no checkpoint is taken while a restore is under way or waits to be ended")
@@ -221,7 +228,7 @@ def _opened_at(work: _Work, event: HookEvent, place: str) -> bool:
     used = root is not None and (
         os.path.isdir(repo.shared_dir)
         or bool(repo.git.run("for-each-ref", "--count=1", "--format=x", "refs/baton/tracks/").out)  # our folder is gone
-        or _wanted(repo, root, event.agent)
+        or _wanted(repo, root, event, plugin=work.call.plugin)
     )
     if not used:
         repo.close()
@@ -230,18 +237,62 @@ def _opened_at(work: _Work, event: HookEvent, place: str) -> bool:
     return True
 
 
-def _wanted(repo: Repo, root: str, agent: str) -> bool:
-    """Whether the project's own settings call us, or the user wants us everywhere: checkpoints from the first turn on."""
+def _wanted(repo: Repo, root: str, event: HookEvent, *, plugin: bool) -> bool:
+    """Whether checkpoints are wanted from the first turn on: the project's own settings call us, the user wants us everywhere,
+    or the client works here with a plugin of ours and the user does not want otherwise."""
     if repo.boolean("baton.everywhere"):
         return True
+    of = client(event.agent)
+    if of is None:
+        return False
+    if plugin and repo.boolean("baton.everywhere", default=True):
+        from gitbaton.agents.hooks.danger import top_of
+
+        # a project can bring a plugin along: it is not to act in another one that the agent has gone to
+        at = next((os.environ[name] for name in of.places if os.environ.get(name)), event.cwd)
+        top = top_of(at) if at else None
+        if top is not None and os.path.realpath(top) == os.path.realpath(root):
+            return True
+    said = _read_settings(os.path.join(root, of.project))
+    return bool(said) and (of.shape == "plugin" or f"{OURS} {event.agent}".encode() in said)
+
+
+def _is_first(work: _Work, event: HookEvent) -> bool:
+    """Whether no other hook of ours was before: those of plugins, a project and the user hear of one event each."""
+    from binascii import crc32
+    from json import dumps
+
+    from gitbaton.checkpoints.store import sessions
+
+    call, repo, of = work.call, work.repo, client(event.agent)
+    assert repo is not None and of is not None
+    if work.late is not None:
+        return True
+    root = os.environ.get("CLAUDE_PLUGIN_ROOT", "") if call.plugin else ""
+
+    def copies() -> int:
+        if call.plugin or not of.twice:
+            return 1
+        line = dumps(line_of(call.agent, call.event, call.track), ensure_ascii=False)[1:].encode("utf-8", "surrogateescape")
+        paths = {os.path.realpath(path) for path in (f"{repo.layout.root}/{of.project}", f"{folder(of, os.environ)}/{of.user}")}
+        return max(1, sum(line in _read_settings(path) for path in paths))
+
+    try:
+        caller = crc32("\0".join((str(call.plugin), root, call.track or "")).encode("utf-8", "surrogateescape"))
+        return sessions.claim(repo, event, work.data, f"{caller:x}", copies)
+    except OSError as error:  # a checkpoint too many is better than none
+        work.log(f"{type(error).__name__}: {error}")
+        return True
+
+
+def _read_settings(path: str) -> bytes:
+    """A client's settings; nothing where they cannot be read."""
     from gitbaton.base.system.files import read_regular
 
-    of = client(agent)
     try:
-        said = read_regular(os.path.join(root, of.project), 1 << 20, follow=True) if of is not None else b""
-        return (of is not None and of.shape == "plugin") or f"{OURS} {agent}".encode() in said
+        return read_regular(path, 1 << 20, follow=True)
     except OSError:
-        return False
+        return b""
 
 
 def _attend(work: _Work, event: HookEvent) -> None:
@@ -251,6 +302,8 @@ def _attend(work: _Work, event: HookEvent) -> None:
     assert work.repo is not None
     if STORE in os.environ:
         _store(work, work.repo)
+        return
+    if not _is_first(work, event):
         return
     repo, session = work.repo, sessions.load(work.repo, event)
     work.heard, work.open = sessions.heard(repo, event), session.open

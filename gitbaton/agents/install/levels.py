@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Literal
 
-from gitbaton.agents.client import OURS, Client, Hook, folder
+from gitbaton.agents.client import OURS, Client, Hook, folder, line_of
 from gitbaton.agents.client import client as named
 from gitbaton.agents.destructive import FILTER
 from gitbaton.agents.install.plan import File, digest, look
@@ -61,12 +61,11 @@ Level = Literal["project", "user"]
 State = Literal["installed", "outdated", "not installed", "unreadable"]
 
 
-def command(agent: str, event: str, track: str | None = None) -> str:
+def command(agent: str, event: str, track: str | None = None, *, plugin: bool = False) -> str:
     """The line that a shell of a client runs; it names no path, so it stays the same from version to version."""
-    tail = " --track '" + track.replace("'", "'\\''") + "'" if track is not None else ""
     of = named(agent)
     sift = _SIFT if of is not None and of.events.get(event, ("other", "no"))[0] == "command" else ""
-    return f"{SILENT}{sift}{OURS} {agent} {event}{tail}"
+    return f"{SILENT}{sift}{line_of(agent, event, track, plugin=plugin)}"
 
 
 def powershell(agent: str, event: str, track: str | None = None) -> str:
@@ -672,18 +671,18 @@ def rows(places: Iterable[Place]) -> list[Row]:
 
 
 def doubled(rows: Iterable[Row]) -> list[str]:
-    """For each client that is installed at both levels and runs its hooks twice there, a line that says so."""
+    """For each client that is installed at both levels for different tracks, a line that says so."""
     both: dict[str, list[Row]] = {}
     for found in rows:
         if found.state in ("installed", "outdated"):
             both.setdefault(found.client.name, []).append(found)
     said = []
     for name, found_rows in both.items():
-        client, tracks = found_rows[0].client, {found.tracks for found in found_rows}
         files = {os.path.realpath(found.path) for found in found_rows}  # one, where the home folder is a work tree
-        if len(files) > 1 and (client.twice or len(tracks) > 1):
+        if len(files) > 1 and len({found.tracks for found in found_rows}) > 1:
             keep = f"keep one: git baton agent uninstall {name} --user"
-            said.append(f"{client.title} is installed at both levels and runs each hook twice; {keep}")
+            title = found_rows[0].client.title
+            said.append(f"{title} is installed at both levels for different tracks, and either acts; {keep}")
     return said
 
 

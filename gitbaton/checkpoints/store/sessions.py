@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
+from binascii import crc32
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
@@ -15,9 +16,9 @@ from gitbaton.base.clients import DATABASES, NAMES, HookEvent
 from gitbaton.base.codec import Json, canonical, first_line, parse, parse_transcript
 from gitbaton.base.errors import BatonError, RecordError
 from gitbaton.base.model import Agent, Oid, Stored, Turn
-from gitbaton.base.system.files import names_in, read_regular
+from gitbaton.base.system.files import acquire, names_in, read_regular
 from gitbaton.base.values import TYPE_CHECKING, replace, value
-from gitbaton.git.repo import Repo, clear_old, has_folder, put
+from gitbaton.git.repo import Repo, clear_old, has_folder, lock_file, put
 
 if TYPE_CHECKING:
     from typing import Any
@@ -33,6 +34,9 @@ _TICK = 2  # seconds in which what is noted of a session is no sign of life
 _AFTER = 10  # seconds for which a client still writes after a turn
 _GOES_ON = ("compact", "resume")  # why a session starts that was there before; some clients start one after its first prompt
 _MAX_EDITED = 24 << 10  # bytes of the paths that were edited in a turn, as they are written
+_CALL = re.compile(r"\d{1,15}(?:\t[\w ]+){2}\t\d{1,9}\Z", re.ASCII)
+_CALLED = 60_000  # milliseconds for which it is known who heard of an event: longer than any client lets a hook run
+_CALLS = 500  # of these
 _MOST = 20  # sessions that are looked at
 QUIET = 30  # seconds without a further checkpoint for events that come many times in a turn
 # The least baton.auto at which a moment counts.
@@ -253,6 +257,29 @@ def _read(path: str) -> Session:
         return Session()
     known = {name: item for name, item in found.items() if name in _KINDS} if isinstance(found, dict) else {}
     return replace(Session(), **{name: item for name, item in known.items() if type(item) is _KINDS[name]})
+
+
+def claim(repo: Repo, event: HookEvent, payload: bytes, caller: str, copies: Callable[[], int]) -> bool:
+    """Note that a caller's hook heard of an event, and return whether none was before it: a client runs those of each of its
+    levels and plugins, with one payload. A caller that hears the same once more than it has ``copies`` hears of another event.
+    Raises OSError."""
+    now, key = round(time.time() * 1000), f"{event.agent} {event.name} {len(payload)} {crc32(payload):x}"
+    fd = lock_file(repo, os.path.join(repo.own_dir, "calls"))
+    try:
+        if os.fstat(fd).st_nlink > 1:  # a stranger's, too
+            return True
+        acquire(fd, None)
+        found = [row for row in os.pread(fd, _MAX_BYTES, 0).decode("ascii", "replace").splitlines() if _CALL.match(row)]
+        rows = [row.split("\t") for row in found if abs(now - int(row.partition("\t")[0])) < _CALLED][-_CALLS:]
+        before = [row for row in rows if row[1] == key]
+        own = sum(row[2] == caller for row in before)
+        number = own // copies() + 1 if own else 1
+        data = "".join("\t".join(row) + "\n" for row in [*rows, [str(now), key, caller, str(number)]]).encode()
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, data, 0)
+        return all(int(row[3]) < number for row in before)
+    finally:
+        os.close(fd)
 
 
 def note(repo: Repo, event: HookEvent, **changes: object) -> None:

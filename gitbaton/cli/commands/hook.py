@@ -9,6 +9,7 @@ def command(
     ctx: Invocation,
     words: Annotated[list[str], Argument(metavar="AGENT EVENT", help="Who calls (claude, codex, ..., or git), and why.")],
     track: Annotated[Optional[str], Option(metavar="NAME", help="Default: GIT_BATON_TRACK, then the current track.")] = None,
+    plugin: Annotated[bool, Option("--plugin", help="The hook is a plugin's.")] = False,
 ) -> int:
     """What clients and hook scripts call; it never fails. A client's payload is read from standard input.
 
@@ -16,5 +17,5 @@ def command(
     """
     from gitbaton.agents.hooks import dispatch
 
-    dispatch([*words, *(["--track", track] if track else [])])
+    dispatch([*words, *(["--track", track] if track else []), *(["--plugin"] if plugin else [])])
     return 0

@@ -21,6 +21,9 @@ export const GitBaton = async ({ directory, worktree }) => {
   const place = directory || worktree || process.cwd()
   const children = new Set()
   const sessions = new Map() // id -> { text, at, stale, busy }
+  const loaded = (globalThis[Symbol.for("gitbaton")] ??= new Map()) // place -> the one that acts: there may be one at each level
+  const me = {}
+  loaded.set(place, me)
   let missing = false
 
   // What git-baton prints; empty whenever something is amiss. A hook must not disturb the session.
@@ -50,6 +53,7 @@ export const GitBaton = async ({ directory, worktree }) => {
   }
   const ours = (id) => typeof id === "string" && id !== "" && !children.has(id)
   const quiet = (hook) => async (...given) => {
+    if (loaded.get(place) !== me) return
     try {
       await hook(...given)
     } catch {

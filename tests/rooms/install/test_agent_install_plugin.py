@@ -99,6 +99,16 @@ class Session:
 
 
 @pytest.mark.deep
+@pytest.mark.parametrize(("place", "acts"), [("", False), ("/other", True)])
+def test_of_two_that_are_loaded_for_a_place_the_last_acts(repo: Sandbox, tmp_path: Path, place: str, acts: bool) -> None:
+    session = Session(repo, tmp_path)
+    another = f"await module[names[0]]({{ directory: {json.dumps(str(repo.path) + place)} }})\nconst said = []"
+    session.driver.write_text(session.driver.read_text().replace("const said = []", another))
+    (told,) = session.run(request("s1"))
+    assert ("where things stand" in told["system"][0], session.words()) == (acts, ["context"] if acts else [])
+
+
+@pytest.mark.deep
 def test_a_session_from_start_to_end(repo: Sandbox, tmp_path: Path) -> None:
     session = Session(repo, tmp_path)
     message = {"message": {}, "parts": [{"type": "text", "text": "do it"}, {"type": "file"}, {"type": "text", "text": "now"}]}
