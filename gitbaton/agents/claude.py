@@ -10,11 +10,14 @@ from gitbaton.agents.payload import word
 from gitbaton.agents.records import (
     answered,
     approved,
+    as_text,
     called,
     changed,
     dict_of,
     edited,
     ended,
+    id_at,
+    iso,
     list_of,
     looked,
     name_of,
@@ -30,7 +33,7 @@ from gitbaton.agents.records import (
     whole,
     words,
 )
-from gitbaton.agents.signs import Asked, Edited, Ended, Record, RecordStep, Said, Shown, Sign
+from gitbaton.agents.signs import Asked, Edited, Ended, Message, Record, RecordStep, Said, Shown, Sign
 from gitbaton.base.model import DoctorFinding
 
 TYPE_CHECKING = False
@@ -75,6 +78,7 @@ _ANSWER = r'(?s)(?:"(.*?)"|\(no option selected\))(?: (?:user )?notes: (.*))?\Z'
 _AFTER_ANSWERS = (". You can now", ". Read the")
 _CLARIFIED = r'(?m)^- "(.+)"\n  Answer: (.+)(?:\n  User notes: (.+))?$'
 _APPROVED = r"(?s)\AUser has approved your plan\..*?(?:\n## Approved Plan[^\n]*:\n(.*?))?(?:\n\nYou can now use [^\n]*)?\Z"
+_MODEL = "unknown"  # of what another client's said
 _FOLDER = 200  # characters of a folder's name, before it is cut and gets a hash
 
 
@@ -235,6 +239,18 @@ class Claude(Client):
         records = _said(records) if foreign else records
         return [{**record, "sessionId": session} if "sessionId" in record else record for record in records]
 
+    def written(self, messages: Sequence[Message], session: str, directory: str, now: datetime) -> Iterator[Record]:
+        """Each record names the one above it; a compaction begins anew, and only what follows it is sent to the model."""
+        above: str | None = None
+        for number, (record, at) in enumerate(_records(messages)):
+            key = id_at(session, number)
+            links: Record = {"parentUuid": above}
+            if record["type"] == "system":
+                links = {"parentUuid": None, "logicalParentUuid": above}
+            above = key
+            place: Record = {"isSidechain": False, "userType": "external", "cwd": directory, "sessionId": session}
+            yield {**links, **place, **record, "uuid": key, "timestamp": iso(at, now)}
+
     def place(self, session: str, directory: str, now: datetime) -> str:
         """In the folder of its directory."""
         return f"projects/{folder_of(directory)}/{session}.jsonl"
@@ -307,8 +323,10 @@ def _shown(record: Record, who: str) -> Iterator[Shown]:
             yield Shown(who="tool", name=name, key=key, content=block.get("input"))
         elif kind == "tool_result":
             yield Shown(who="tool", key=str(block.get("tool_use_id")), content=block.get("content"), answer=True)
-        elif kind not in ("thinking", "redacted_thinking"):
-            yield Shown(who=who, content=part)
+        elif kind in ("thinking", "redacted_thinking"):
+            yield Shown(who="thought", content="")
+        else:
+            yield Shown(who=who, content=part, summary=record.get("isCompactSummary") is True)
 
 
 def _answered(record: Record, at: float | None) -> Iterator[Sign]:
@@ -487,6 +505,39 @@ def _said(records: list[Record]) -> list[Record]:
         kept.append(record)
     told = [{key: found for key, found in record.items() if key != "permissionMode"} for record in kept]
     return [{**record, "parentUuid": _ancestor(record.get("parentUuid"), above)} for record in told]
+
+
+def _records(messages: Sequence[Message]) -> Iterator[tuple[Record, float]]:
+    """The records of messages, each with its time; a command is a call of the client's own tool, with its result. What the
+    agent says until the user does, or a result comes, has one id: so the client makes one message of it."""
+    number = 0
+    for message in messages:
+        text, at = as_text(message), message.at
+        if message.who == "summary":
+            told: Record = {"trigger": "auto", "preTokens": 0}
+            bound: Record = {"type": "system", "subtype": "compact_boundary", "content": "Conversation compacted"}
+            yield {**bound, "compactMetadata": told}, at
+            yield {**_given_by_user(text), "isCompactSummary": True, "isVisibleInTranscriptOnly": True}, at
+        elif message.who == "command":
+            key = f"toolu_{number:024}"
+            yield _reply(number, {"type": "tool_use", "id": key, "name": "Bash", "input": {"command": message.text}}), at
+            yield _given_by_user([{"type": "tool_result", "tool_use_id": key, "content": message.answer}]), at
+        elif message.who == "user":
+            yield _given_by_user([{"type": "text", "text": text}]), at
+        else:
+            yield _reply(number, {"type": "text", "text": text}), at
+        number += message.who in ("command", "user")
+
+
+def _given_by_user(content: object) -> Record:
+    return {"type": "user", "message": {"role": "user", "content": content}}
+
+
+def _reply(number: int, block: Record) -> Record:
+    why = "tool_use" if block["type"] == "tool_use" else "end_turn"
+    said: Record = {"id": f"msg_{number:024}", "type": "message", "role": "assistant", "model": _MODEL, "content": [block]}
+    usage: Record = {"input_tokens": 0, "output_tokens": 0}
+    return {"type": "assistant", "message": {**said, "stop_reason": why, "stop_sequence": None, "usage": usage}}
 
 
 def _ancestor(key: object, above: dict[object, object]) -> object:

@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from gitbaton.agents.payload import absolute, edited_in, fields_of, names_one, valid, word
-from gitbaton.agents.signs import Asked, Planned, Record, RecordStep, Shown, Sign
+from gitbaton.agents.signs import Asked, Message, Planned, Record, RecordStep, Shown, Sign
 from gitbaton.base.clients import NAMES, HookEvent, Inject, Moment
 from gitbaton.base.model import DoctorFinding
 from gitbaton.base.values import TYPE_CHECKING, value
@@ -140,7 +140,7 @@ class Client(Protocol):
 
     def asked(self, tool: object, given: object) -> object:
         """The command line that a tool is about to run, of what it is given; None of one that runs none."""
-        command = inner(given, "command") if tool in self.shells else None
+        command = (inner(given, "command") or inner(given, "cmd")) if tool in self.shells else None
         if isinstance(command, list) and all(isinstance(word, str) for word in command):
             from shlex import join
 
@@ -193,6 +193,10 @@ class Client(Protocol):
         """The records as those of another session; None where it could not resume them. Of a stranger's only what was said
         stays: a client would take the system prompt that a transcript holds for its own."""
         return None
+
+    def written(self, messages: Sequence[Message], session: str, directory: str, now: datetime) -> Iterator[Record]:
+        """Yield the lines of a new session's file, in a directory, that hold messages of any client's."""
+        return iter(())
 
     def place(self, session: str, directory: str, now: datetime) -> str:
         """Return the path, below its folder, of the file of a new session in a directory."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -9,8 +10,10 @@ from gitbaton.agents.client import Client, Fields, Hook
 from gitbaton.agents.payload import PATCHED, word
 from gitbaton.agents.records import (
     answered,
+    as_text,
     dict_of,
     ended,
+    iso,
     list_of,
     name_of,
     nth,
@@ -25,7 +28,7 @@ from gitbaton.agents.records import (
     whole,
     words,
 )
-from gitbaton.agents.signs import Asked, Record, RecordStep, Said, Shown, Sign
+from gitbaton.agents.signs import Asked, Message, Record, RecordStep, Said, Shown, Sign
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -78,6 +81,7 @@ class Codex(Client):
         "it runs no hook before you trust it, nor one that is new or changed, and does not say so: /hooks in codex, or install"
         " with --trust"
     )
+    shells = ("Bash", "exec_command", "shell", "shell_command", "local_shell")
     editors = ("apply_patch", "Edit", "Write")
     events = {
         "SessionStart": ("start", "full"),
@@ -145,7 +149,7 @@ class Codex(Client):
         payload, at = dict_of(record.get("payload")), time_of(record.get("timestamp"))
         kind = _event(record)
         if record.get("type") == "compacted":
-            yield Shown(who="system", content=payload.get("message"))
+            yield Shown(who="system", content=payload.get("message"), summary=True)
         elif record.get("type") == "response_item":
             if record.get("summary") is True or dict_of(record.get("metadata")).get("compaction_output") is True:
                 return
@@ -175,6 +179,16 @@ class Codex(Client):
             return None
         return [_renamed(record, old, session) for record in records]
 
+    def written(self, messages: Sequence[Message], session: str, directory: str, now: datetime) -> Iterator[Record]:
+        """The items that the model is sent; beside what was said the event that shows it to the user."""
+        start = iso(messages[0].at, now)
+        meta: Record = {"id": session, "session_id": session, "timestamp": start, "cwd": directory}
+        meta |= {"originator": "gitbaton", "cli_version": "0.0.0", "source": "cli"}
+        yield {"timestamp": start, "type": "session_meta", "payload": meta}
+        for number, message in enumerate(messages):
+            for kind, payload in _lines(message, f"call_{number}"):
+                yield {"timestamp": iso(message.at, now), "type": kind, "payload": payload}
+
     def place(self, session: str, directory: str, now: datetime) -> str:
         """In the folder of its day."""
         return f"sessions/{now:%Y/%m/%d}/rollout-{now:%Y-%m-%dT%H-%M-%S}-{session}.jsonl"
@@ -188,11 +202,35 @@ def _shown(item: Record) -> Iterator[Shown]:
     if kind == "message":
         role = str(item.get("role"))
         yield Shown(who=role if role in ("user", "assistant") else "system", content=item.get("content"))
+    elif kind == "reasoning":
+        yield Shown(who="thought", content="")
     elif kind.endswith("_call_output"):
         yield Shown(who="tool", key=key, content=item.get("output"), answer=True)
     elif kind.endswith("_call"):
         given = item.get("arguments") or item.get("input") or item.get("action")
         yield Shown(who="tool", name=name_of(item.get("name") or kind.removesuffix("_call")), key=key, content=given)
+
+
+def _lines(message: Message, key: str) -> Iterator[tuple[str, Record]]:
+    """The lines of a message: the kind of each, and what it holds."""
+    text = as_text(message)
+    if message.who == "summary":
+        yield "compacted", {"message": text, "replacement_history": [_item_of("user", text)]}
+    elif message.who == "command":
+        given = json.dumps({"cmd": message.text}, ensure_ascii=False)
+        yield "response_item", {"type": "function_call", "name": "exec_command", "arguments": given, "call_id": key}
+        yield "response_item", {"type": "function_call_output", "call_id": key, "output": message.answer}
+    elif message.who == "user":
+        yield "response_item", _item_of("user", text)
+        yield "event_msg", {"type": "user_message", "message": text, "kind": "plain"}
+    else:
+        yield "response_item", _item_of("assistant", text)
+        yield "event_msg", {"type": "agent_message", "message": text}
+
+
+def _item_of(role: str, text: str) -> Record:
+    part = {"type": "input_text" if role == "user" else "output_text", "text": text}
+    return {"type": "message", "role": role, "content": [part]}
 
 
 def _event(record: Record) -> str | None:

@@ -20,6 +20,7 @@ from gitbaton.agents.signs import (
     Ended,
     Item,
     Looked,
+    Message,
     Planned,
     Record,
     Said,
@@ -63,15 +64,6 @@ _REFUSED = (  # how clients begin what they tell the model of a call that was no
 
 
 @value
-class Message:
-    """A message: ``user``, ``assistant``, ``system``, or ``tool`` with its ``name``, and its text."""
-
-    who: str
-    text: str
-    name: str = ""
-
-
-@value
 class Renamed:
     """A transcript as that of another session; ``left_out``: how many of its lines could not be taken along."""
 
@@ -104,8 +96,8 @@ def message_id(of: Client, line: bytes) -> str | None:
     return found if isinstance(found, str) and re.match(_ID, found) else None
 
 
-def shown(of: Client, raw: bytes) -> Iterator[Shown]:
-    """Yield what a transcript shows a reader, in its order."""
+def kept_records(of: Client, raw: bytes) -> Iterator[Record]:
+    """Yield the records of a transcript on the branch that counts, in its order."""
     records = of.sift([record for line in raw.split(b"\n") if (record := record_of(line)) is not None])
     steps = [of.step(record) for record in records]
     kept = Branch(steps, above=False).kept
@@ -114,8 +106,14 @@ def shown(of: Client, raw: bytes) -> Iterator[Shown]:
     for number, (record, step) in enumerate(zip(records, steps, strict=True)):
         key = step.key if step is not None else ""
         if kept[number] and key not in first:  # of one that is written again whenever it grows the last
-            yield from (part for part in of.read(records[last[key]] if key else record) if isinstance(part, Shown))
+            yield records[last[key]] if key else record
             first |= {key} if key else set()
+
+
+def shown(of: Client, raw: bytes) -> Iterator[Shown]:
+    """Yield what a transcript shows a reader, in its order."""
+    parts = (part for record in kept_records(of, raw) for part in of.read(record))
+    yield from (part for part in parts if isinstance(part, Shown) and part.who != "thought")
 
 
 def messages(of: Client, raw: bytes) -> list[Message]:
@@ -127,7 +125,7 @@ def messages(of: Client, raw: bytes) -> list[Message]:
             names[part.key] = part.name
         name = names.get(part.key, part.name or "?") if part.who == "tool" else ""
         call = part.who == "tool" and not part.answer
-        text = _arguments(part.content) if call else text_of(part.content)
+        text = arguments_of(part.content) if call else text_of(part.content)
         found.append(Message(who=part.who, name=name, text=text))
     return [message for message in found if message.text.strip()]
 
@@ -159,20 +157,40 @@ def renamed(of: Client, raw: bytes, session: str, *, foreign: bool) -> Renamed |
     Lines that are no JSON object, or none that can be written again (a number beyond all, nested too deep), are left out.
     """
     lines = [line for line in raw.split(b"\n") if line.strip()]
-    found = [record for line in lines if (record := record_of(line, None)) is not None and _written(record) is not None]
+    found = [record for line in lines if (record := record_of(line, None)) is not None and line_of(record) is not None]
     done = of.rewritten(found, session, foreign=foreign)
     if done is None:
         return None
-    written = [text for record in done if (text := _written(record)) is not None]
+    written = [text for record in done if (text := line_of(record)) is not None]
     return Renamed(data=b"".join(written), left_out=len(lines) - len(found) + len(done) - len(written))
 
 
-def _written(record: Record) -> bytes | None:
+def line_of(record: Record) -> bytes | None:
     """A record as a line; None where no JSON can hold it."""
     try:
         return json.dumps(record, separators=(",", ":"), allow_nan=False).encode() + b"\n"
     except (ValueError, RecursionError):
         return None
+
+
+def as_text(message: Message) -> str:
+    """The text of a message; of a call the call and what it gave, for a client without such a tool."""
+    if message.who in ("command", "tool"):
+        return f"[tool {message.name}] {message.text}\n[result] {message.answer}"
+    return message.text
+
+
+def iso(at: float, now: datetime) -> str:
+    """A time as transcripts have it; ``now`` where it is not known."""
+    when = datetime.fromtimestamp(at, UTC) if at else now
+    return when.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def id_at(session: str, number: int) -> str:
+    """The id of the nth record of a session that is written here."""
+    from uuid import NAMESPACE_URL, uuid5
+
+    return str(uuid5(NAMESPACE_URL, f"{session}/{number}"))
 
 
 def where(of: Client, session: str, env: Mapping[str, str]) -> list[tuple[str, str]]:
@@ -205,7 +223,7 @@ def text_of(found: object, depth: int = 4) -> str:
     return f"[{part['type']}]" if isinstance(part.get("type"), str) else ""
 
 
-def _arguments(found: object) -> str:
+def arguments_of(found: object) -> str:
     """Return the arguments of a tool's call; ``{"command": ...}`` as the command itself."""
     if isinstance(found, str):
         return found

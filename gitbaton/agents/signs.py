@@ -19,13 +19,29 @@ STATES: tuple[State, ...] = ("open", "doing", "done", "dropped")
 @value
 class Shown:
     """A record's part that a reader sees: of the ``user``, the ``assistant``, the ``system``, or a ``tool`` with its ``name``:
-    a call, or the ``answer`` to the call of that ``key``."""
+    a call, or the ``answer`` to the call of that ``key``. ``summary``: the client wrote it in a compaction, and the model sees
+    it in the place of what is above. A ``thought`` is a part that no reader sees."""
 
     who: str
     content: object
     name: str = ""
     key: str = ""
     answer: bool = False
+    summary: bool = False
+
+
+@value
+class Message:
+    """A message: of the ``user``, the ``assistant``, the ``system``, or a ``tool`` with its ``name``, and its text.
+
+    As one that any client could have said: also the ``summary`` of a compaction, which stands for all above it, and a
+    ``command`` line; of this and of a ``tool`` the text is the call, ``answer`` what it gave. ``at``: seconds since 1970."""
+
+    who: str
+    text: str
+    name: str = ""
+    answer: str = ""
+    at: float = 0.0
 
 
 @value

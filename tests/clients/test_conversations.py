@@ -3,27 +3,31 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.clients.client_claude import Claude
 from tests.clients.client_codex import PATCH, Codex
 from tests.clients.judge import assert_quiet, assert_told, told
-from tests.clients.model import Reply, Request
+from tests.clients.model import Reply, Request, strings
 from tests.clients.workshop import Workshop
+from tests.kit.spoken import COMMAND, PATH, PRINTED, RECORDS, SPOKEN, TEXT, UNSAID, recorded, taken
 
 SAID = "the answer is forty-two"
 LATER = "the answer has changed"
 KINDS = pytest.mark.parametrize("gone", [False, True], ids=["position", "full and gone"])
 
 
-def restored(shop: Workshop, checkpoint: str) -> str:
+def restored(shop: Workshop, *words: str) -> str:
     """The new session that ``restore --conversation-only`` wrote."""
-    done = shop.run(str(shop.bin / "git-baton"), "restore", "--conversation-only", checkpoint)
+    done = shop.run(str(shop.bin / "git-baton"), "restore", "--conversation-only", *words)
     assert done.code == 0, done
-    words = pairwise((done.out + done.err).split())
-    return next(new for old, new in words if old in ("--resume", "resume") and "-" in new)
+    found = pairwise((done.out + done.err).split())
+    return next(new for old, new in found if old in ("--resume", "resume") and "-" in new)
 
 
 def assert_resumed(request: Request) -> None:
@@ -74,3 +78,39 @@ def test_the_last_words_of_a_turn_belong_to_its_checkpoint(claude: Claude) -> No
         claude.ask(f"Create {number}.txt")
         shown = shop.run(str(shop.bin / "git-baton"), "transcript", "show")
         assert f"{SAID}, {number}" in shown.out, shown
+
+
+def assert_holds(request: Request, conversation: Sequence[Mapping[str, Any]], source: str) -> None:
+    """The request holds every message, in its order and from its side, and none that no other client can have; the sides
+    take turns, and a command has its result."""
+    texts = [(str(row.get("role")), "\n".join(strings(row))) for row in conversation]
+    places = []
+    for side, words in SPOKEN:
+        found = [place for place, (role, text) in enumerate(texts) if words in text]
+        assert len(found) == 1, f"{words!r} stands {len(found)} times, from {source}"
+        assert texts[found[0]][0] in (side, {"assistant": "model"}.get(side)), texts[found[0]]
+        places.append(found[0])
+    assert places == sorted(places)
+    for words in (COMMAND, PRINTED, PATH, TEXT):
+        assert words in request.text, words
+    for words in UNSAID:
+        assert words not in request.text, words
+
+
+@pytest.mark.parametrize("source", [name for name in RECORDS if name != "claude"])
+def test_claude_goes_on_with_what_another_client_heard(claude: Claude, source: str, tmp_path: Path) -> None:
+    shop, model = claude.workshop, claude.model
+    taken(source, shop.repo, recorded(source, tmp_path))
+    claude.ask("Third: what is the answer?", "--resume", restored(shop, source, "--as", "claude"))
+    rows = model.turns[-1].body["messages"]
+    sides = [row["role"] for row in rows if row["role"] != "system"]
+    assert all(one != other for one, other in pairwise(sides)), sides
+    assert_holds(model.turns[-1], rows, source)
+
+
+@pytest.mark.parametrize("source", [name for name in RECORDS if name != "codex"])
+def test_codex_goes_on_with_what_another_client_heard(codex: Codex, source: str, tmp_path: Path) -> None:
+    shop, model = codex.workshop, codex.model
+    taken(source, shop.repo, recorded(source, tmp_path))
+    codex.ask("Third: what is the answer?", session=restored(shop, source, "--as", "codex"))
+    assert_holds(model.turns[-1], model.turns[-1].body["input"], source)

@@ -8,12 +8,13 @@ from datetime import UTC
 
 from gitbaton.agents import transcripts
 from gitbaton.agents.client import client, folder
-from gitbaton.agents.records import open_call, renamed
+from gitbaton.agents.converting import Converted, converted
+from gitbaton.agents.records import line_of, open_call, renamed
 from gitbaton.base.codec import in_quotes
 from gitbaton.base.errors import BatonError, NoAnswerError
 from gitbaton.base.model import Stored
 from gitbaton.base.system.files import NEW
-from gitbaton.base.values import value
+from gitbaton.base.values import replace, value
 from gitbaton.checkpoints.baton import Baton
 from gitbaton.checkpoints.render import in_shell
 
@@ -21,7 +22,8 @@ from gitbaton.checkpoints.render import in_shell
 @value
 class ConversationPlan:
     """Plan of a session file. ``command`` resumes it, when given in ``directory``; ``call`` is a tool that was called last and
-    had not answered; ``left_out``: how many lines could not be taken along."""
+    had not answered; ``left_out``: how many lines could not be taken along. ``agent``: the client whose session it is;
+    ``converted``: what it is made of, where that is not the client's own file."""
 
     target: Stored
     agent: str
@@ -30,8 +32,9 @@ class ConversationPlan:
     data: bytes
     directory: str
     command: str
-    call: str | None
-    left_out: int
+    call: str | None = None
+    left_out: int = 0
+    converted: Converted | None = None
 
     def line(self, here: str) -> str:
         """Return the command line that resumes it, from the directory ``here``."""
@@ -46,42 +49,51 @@ def new_id() -> str:
     return str(uuid4())
 
 
-def plan(baton: Baton, target: Stored, env: Mapping[str, str], session: str, *, foreign: bool = False) -> ConversationPlan:
-    """Return the session file that would bring a checkpoint's conversation back under a new id; writes nothing. Writes nothing.
+def plan(
+    baton: Baton, target: Stored, env: Mapping[str, str], session: str, *, foreign: bool = False, to: str | None = None
+) -> ConversationPlan:
+    """Return the session file that would bring a checkpoint's conversation back under a new id, in its own client or ``to``
+    another; writes nothing.
 
-    That is what the client's own file holds, secrets and all, where it still does, for it stays there; else what is stored.
-    Raises NoAnswerError where its client cannot resume what is written for it, BatonError where there is no conversation, or
-    it was fetched from elsewhere and ``foreign`` is not set.
+    For its own it is what the client's own file holds, secrets and all, where it still does, for it stays there; else, and for
+    another, what is stored, redacted. Raises NoAnswerError where the client cannot resume what is written for it, BatonError
+    where there is no conversation, or it was fetched from elsewhere and ``foreign`` is not set.
     """
     name = baton.short(target.id)
     transcripts.position(target)
-    agent = target.checkpoint.agent.name if target.checkpoint.agent else ""
+    source = target.checkpoint.agent.name if target.checkpoint.agent else ""
+    agent = to or source
     if target.foreign and not foreign:
         hint = f"'git baton transcript show {name}' shows what was said; --foreign writes it back all the same"
         raise BatonError(f"checkpoint {in_quotes(name)} was fetched from elsewhere", hint)
-    directory = baton.repo.layout.root or baton.repo.layout.git_dir
-    of = client(agent)
-    if of is None or not of.resume or not env.get("HOME", "").startswith("/"):
+    directory = os.path.realpath(baton.repo.layout.root or baton.repo.layout.git_dir)
+    by, of = client(source), client(agent)
+    if by is None or of is None or not of.resume or not env.get("HOME", "").startswith("/"):
         hint = f"'git baton transcript export {name} -o FILE' writes what it holds, redacted"
-        raise NoAnswerError(f"a conversation of {in_quotes(agent)} cannot be written back as a session that it resumes", hint)
-    raw = transcripts.original(baton, target, env)
-    done = renamed(of, raw, session, foreign=target.foreign)
-    if done is None:
         raise NoAnswerError(
-            f"the conversation of checkpoint {in_quotes(name)} holds nothing that {in_quotes(agent)} could resume"
+            f"a conversation of {in_quotes(source)} cannot be written as a session that {in_quotes(agent)} resumes", hint
         )
     now = baton.clock().astimezone(UTC)
-    return ConversationPlan(
+    raw = transcripts.original(baton, target, env) if of is by else transcripts.read(baton, target, env)
+    made = ConversationPlan(
         target=target,
         agent=agent,
         session=session,
-        path=os.path.join(folder(of, env), of.place(session, os.path.realpath(directory), now)),
-        data=done.data,
+        path=os.path.join(folder(of, env), of.place(session, directory, now)),
+        data=b"",
         directory=directory,
         command=of.resume.format(session),
-        call=open_call(of, raw),
-        left_out=done.left_out,
     )
+    if of is by and (done := renamed(of, raw, session, foreign=target.foreign)) is not None:
+        return replace(made, data=done.data, call=open_call(of, raw), left_out=done.left_out)
+    found = converted(by, raw)
+    if not found.said:
+        raise NoAnswerError(
+            f"the conversation of checkpoint {in_quotes(name)} holds nothing that {in_quotes(agent)} could resume"
+        )
+    lines = (line_of(record) for record in of.written(found.messages, session, directory, now))
+    data = b"".join(line for line in lines if line is not None)
+    return replace(made, data=data, call=found.open_call, converted=found)
 
 
 def apply(plan: ConversationPlan) -> None:

@@ -6,7 +6,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Annotated, Optional
 
 from gitbaton.base import terminal
-from gitbaton.base.codec import counted, in_quotes, path_document, plain
+from gitbaton.base.codec import Json, counted, in_quotes, path_document, plain
 from gitbaton.base.errors import BatonError, NoAnswerError, NotFoundError, StoppedError, UsageError
 from gitbaton.base.model import Op, Stored
 from gitbaton.base.values import replace
@@ -37,6 +37,7 @@ from gitbaton.cli.common import (
 from gitbaton.cli.options import Argument, Invocation, Option
 
 if TYPE_CHECKING:
+    from gitbaton.agents.converting import Converted
     from gitbaton.care.tools import conversations
 
 DryRun = Annotated[bool, Option("--dry-run", "-n", help="Print the plan and change nothing.")]
@@ -72,6 +73,9 @@ def command(
         bool, Option("--conversation", help="Also write the conversation back, as a new session of its client.")
     ] = False,
     only: Annotated[bool, Option("--conversation-only", help="Write the conversation back, and no files.")] = False,
+    client: Annotated[
+        Optional[str], Option("--as", metavar="CLIENT", help="Write the conversation as a session of this client.")
+    ] = None,
     verbose: Verbose = False,
     json: AsJson = False,
 ) -> int:
@@ -92,18 +96,22 @@ def command(
     --index. Edits that no checkpoint holds yet are taken back, and counted in a line before; on a terminal it asks first, and
     where another session's work is left (--yes: it does not). PATH is a pathspec, as seen from the current directory.
 
-    --conversation also writes the agent's conversation up to there as a new session of Claude Code or Codex and prints the line
-    that resumes it; nothing comes back where the conversation cannot. Exits with 1 when a path was left as a conflict or
-    refused.
+    --conversation also writes the agent's conversation up to there as a new session of its client, or with --as of another, and
+    prints the line that resumes it; nothing comes back where the conversation cannot. Another client gets what was said, with
+    commands and other calls as what they gave, redacted; what cannot be carried is counted: thoughts, images, what the system
+    said. Exits with 1 when a path was left as a conflict or refused.
 
     Examples:
         git baton restore --dry-run   # what would be done to which file
         git baton restore parser~1
         git baton restore parser~2 -- a.txt   # one file
+        git baton restore --conversation --as codex parser   # go on in another client
     """
     checkpoints, paths = divided(ctx, words or [], 1)
     one_of(**{"conversation": talk, "conversation-only": only})
     one_of(conversation=talk, json=json)
+    if client is not None and not (talk or only):
+        raise UsageError("--as goes with --conversation or --conversation-only")
     if only and paths:
         raise UsageError("paths and --conversation-only exclude each other")
     for name, given in (("exact", exact), ("index", index), ("force", force)):
@@ -129,7 +137,9 @@ def command(
             if not talk and not only:
                 return carry_out(baton, "restore", order, dry_run=dry_run, json=json, verbose=verbose, ask=ask)
             target = baton.resolve(order.checkpoint)
-        return _with_conversation(baton, target, order, files=talk, dry_run=dry_run, json=json, verbose=verbose, ask=ask)
+        return _with_conversation(
+            baton, target, order, files=talk, client=client, dry_run=dry_run, json=json, verbose=verbose, ask=ask
+        )
 
 
 @contextmanager
@@ -158,13 +168,22 @@ def _name(baton: Baton, name: Optional[str], track: Optional[str]) -> str:
 
 
 def _with_conversation(
-    baton: Baton, target: Stored, order: Order, *, files: bool, dry_run: bool, json: bool, verbose: bool, ask: bool
+    baton: Baton,
+    target: Stored,
+    order: Order,
+    *,
+    files: bool,
+    client: Optional[str],
+    dry_run: bool,
+    json: bool,
+    verbose: bool,
+    ask: bool,
 ) -> int:
     """Restore with the conversation, which is planned before a file is touched, and written after them; a conflict does not
     keep it back."""
     order = replace(order, checkpoint=target.id)
     try:
-        talk = plan_conversation(baton, target, foreign=order.foreign)
+        talk = plan_conversation(baton, target, foreign=order.foreign, client=client)
     except BatonError as error:
         if files and (order.foreign or not target.foreign):
             error.hints += ("nothing is restored; without --conversation the files are",)
@@ -177,11 +196,14 @@ def _with_conversation(
     return code
 
 
-def plan_conversation(baton: Baton, target: Stored, *, foreign: bool) -> "conversations.ConversationPlan":
-    """Plan to write a checkpoint's conversation back as a new session. Raises as conversations.plan."""
+def plan_conversation(
+    baton: Baton, target: Stored, *, foreign: bool, client: Optional[str] = None
+) -> "conversations.ConversationPlan":
+    """Plan to write a checkpoint's conversation back as a new session, of its client or another. Raises as
+    conversations.plan."""
     from gitbaton.care.tools import conversations
 
-    return conversations.plan(baton, target, os.environ, conversations.new_id(), foreign=foreign)
+    return conversations.plan(baton, target, os.environ, conversations.new_id(), foreign=foreign, to=client)
 
 
 def write_back(plan: "conversations.ConversationPlan", target: Stored, *, dry_run: bool, json: bool = False) -> None:
@@ -198,17 +220,28 @@ def tell_written(plan: "conversations.ConversationPlan", target: Stored, *, dry_
     line = plan.line(os.getcwd())
     if json:
         path = path_document(plan.path)
-        print_json({"target": target.id, "agent": plan.agent, "session": plan.session, "path": path, "command": line})
+        of = plan.converted
+        told: dict[str, Json] = {"messages": of.said, "left_out": of.left_out, "cut": of.cut} if of else {}
+        print_json({"target": target.id, "agent": plan.agent, "session": plan.session, "path": path, "command": line, **told})
     else:
         terminal.say(f"{'would write' if dry_run else 'written'}: {path_in_quotes(plan.path)}")
+        if plan.converted is not None:
+            terminal.say(carried(plan.converted))
     if plan.left_out:
         lines = "1 line is" if plan.left_out == 1 else f"{plan.left_out} lines are"
         terminal.warn(f"{lines} left out: no JSON object that can be written again")
     if plan.call is not None:
-        tool, agent = in_quotes(plan.call), in_quotes(plan.agent)
-        terminal.warn(f"it ends within a call of the tool {tool}; {agent} tells the model that it was interrupted")
+        tool, by = in_quotes(plan.call), "it" if plan.converted else in_quotes(plan.agent)
+        terminal.warn(f"it ends within a call of the tool {tool}; {by} tells the model that it was interrupted")
     if not dry_run and not json:
         terminal.say(f"resume it with: {line}")
+
+
+def carried(found: "Converted") -> str:
+    """Return how many messages a converted conversation holds, and what of it could not be carried."""
+    left = [counted(number, noun) for noun, number in found.left_out.items()]
+    parts = [counted(found.said, "message"), *([f"left out: {', '.join(left)}"] if left else [])]
+    return "; ".join([*parts, *([f"cut: {found.cut} of the calls and results"] if found.cut else [])])
 
 
 class _AskError(Exception):

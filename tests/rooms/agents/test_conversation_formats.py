@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from gitbaton.agents import records as reading
 from gitbaton.agents.claude import folder_of
 from gitbaton.agents.client import client
-from gitbaton.agents.records import MAX_LINE, Message, Renamed
+from gitbaton.agents.records import MAX_LINE, Renamed
+from gitbaton.agents.signs import Message
 from tests.kit.tables import each
 
 AGENTS = ("claude", "codex", "gemini", "copilot", "cursor", "opencode", "")
