@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from gitbaton.agents.client import Client, Fields, Hook, Installed
+from gitbaton.agents.client import Client, Fields, Hook, Installed, Plugin, switched
 from gitbaton.agents.payload import word
 from gitbaton.agents.records import (
     answered,
@@ -110,6 +110,13 @@ class Claude(Client):
     trust = "on a terminal it asks once whether this folder may run hooks; the answer it offers is no"
     instead = "CLAUDE.md"
     skills = (".claude/skills", "skills")
+    plugin = Plugin(
+        folder="plugin",
+        hooks="hooks/hooks.json",
+        place="skills/gitbaton",
+        manifest=".claude-plugin/plugin.json",
+        says={"icon": "./icon.png"},
+    )
     events = {
         "SessionStart": ("start", "full"),
         "UserPromptSubmit": ("prompt", "nudge"),
@@ -128,6 +135,17 @@ class Claude(Client):
     files = ("projects/*/{0}.jsonl",)
     mark = rb'"parentUuid"|"type"\s*:\s*"(?:user|assistant|queue-operation|queued_command)"'
     resume = "claude --resume {}"
+
+    def plugins(self, of: Installed) -> Iterator[tuple[str, str, bool]]:
+        """Yield those that settings switch on, and the one in the folder of skills, which is on unless they say otherwise."""
+        names = [f"{of.tree}/.claude/{name}" for name in ("settings.json", "settings.local.json")] if of.tree else []
+        found = {name: (path, on) for name, path, on in switched(of, [f"{of.home}/settings.json", *names], "enabledPlugins")}
+        own = f"{of.home}/skills/gitbaton/.claude-plugin/plugin.json"
+        if of.settings(own):
+            found.setdefault("gitbaton@skills-dir", (own, True))
+        else:
+            found.pop("gitbaton@skills-dir", None)
+        yield from ((name, path, on) for name, (path, on) in found.items())
 
     def told(self, fields: Fields, env: Mapping[str, str]) -> dict[str, object] | None:
         """Return what a payload says. Copilot and Cursor run these hooks beside their own: one event, one answer."""

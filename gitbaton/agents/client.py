@@ -36,6 +36,22 @@ class Hook:
 
 
 @value
+class Plugin:
+    """Our plugin for a client, below a folder of the package's ``data``. ``manifest``: its file that says what it is, and which
+    ``says`` more; ``hooks``: the one with its hooks. ``place``: where the folder goes below the client's own so that it is
+    loaded. One that is taken from a marketplace alone is beside one there: ``add`` and ``drop`` are the words to its program
+    by which it takes it and gives it up, {} the marketplace."""
+
+    folder: str
+    hooks: str
+    place: str
+    manifest: str = ""
+    says: Mapping[str, str] | None = None
+    add: tuple[tuple[str, ...], ...] = ()
+    drop: tuple[tuple[str, ...], ...] = ()
+
+
+@value
 class Query:
     """Rows of a client's database that are to be read: its ``path``, a question in SQL, and the values in it."""
 
@@ -48,7 +64,8 @@ class Query:
 class Installed:
     """Our hooks as they are installed: in the project of the work tree ``project``, or for the user (None). ``tree``: the work
     tree, ``home``: the client's folder, ``names``: what our hooks are called. ``settings`` reads a file of JSON, ``shown`` is
-    how the user sees its path; ``holds``: whether a folder is a work tree, or stands above it."""
+    how the user sees its path; ``holds``: whether a folder is a work tree, or stands above it; ``lies``: whether a file is
+    there."""
 
     project: str | None
     tree: str | None
@@ -58,6 +75,7 @@ class Installed:
     settings: Callable[[str], Mapping[str, Any]]
     shown: Callable[[str], str]
     holds: Callable[[str, str], bool]
+    lies: Callable[[str], bool]
 
     def switch(self, files: Sequence[str], *keys: str) -> tuple[str, bool | None]:
         """Return the first of some files that sets a switch, and its value; None where none does."""
@@ -80,7 +98,7 @@ class Client(Protocol):
     when they are taken out, and where in it. ``instead``: a file of its own that it reads in the place of AGENTS.md where both
     are, or with ``wants``, the setting by which it reads that, always. ``trust`` and ``remarks``: lines for the user at project
     level, and at any; ``untrusted``: one where no trust was given with the install. ``skills``: where its own skills are, below
-    the root and below the client's folder; the shared place otherwise.
+    the root and below the client's folder; the shared place otherwise. ``plugin``: ours for it, if there is one.
 
     Its events. ``events``: what its own words for them mean, and what it can take there; what is not here is ``other``.
     ``shells``: its tools that run a command line; ``editors``: those that edit files.
@@ -118,6 +136,7 @@ class Client(Protocol):
     editors: tuple[str, ...] = ("Write", "Edit", "MultiEdit", "NotebookEdit")
     places: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
+    plugin: Plugin | None = None
     mark: bytes | None = None
     calls: bool = False
     resume: str = ""
@@ -149,6 +168,10 @@ class Client(Protocol):
 
     def doubts(self, of: Installed) -> Iterator[DoctorFinding]:
         """Yield what the client's settings say of whether it runs our hooks."""
+        return iter(())
+
+    def plugins(self, of: Installed) -> Iterator[tuple[str, str, bool]]:
+        """Yield our plugins that the client has: what it calls each, the file that says so, and whether it is on."""
         return iter(())
 
     def own_words(self, prompt: str) -> bool:
@@ -240,6 +263,18 @@ def trusts(name: str, root: str, *, yes: bool) -> DoctorFinding:
         return DoctorFinding(name="trust", ok=True, text=f"{name} trusts this folder")
     text = f"{name} does not trust this folder yet, and runs no hook of it"
     return DoctorFinding(name="trust", ok=False, text=text, mend=f"start {name} in '{root}' and accept")
+
+
+def switched(of: Installed, paths: Sequence[str], key: str) -> Iterator[tuple[str, str, bool]]:
+    """Yield our plugins that some files of settings switch on or off below a key, each as the last of them says."""
+    found = {}
+    for path in paths:
+        names = inner(of.settings(path), key)
+        for name, on in names.items() if isinstance(names, dict) else ():
+            on = on.get("enabled", True) if isinstance(on, dict) else on
+            if name.partition("@")[0] == "gitbaton" and isinstance(on, bool):
+                found[name] = path, on
+    yield from ((name, path, on) for name, (path, on) in found.items())
 
 
 def line_of(agent: str, event: str, track: str | None = None, *, plugin: bool = False) -> str:

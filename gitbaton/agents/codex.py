@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from gitbaton.agents.client import Client, Fields, Hook
+from gitbaton.agents.client import Client, Fields, Hook, Installed, Plugin, switched
 from gitbaton.agents.payload import PATCHED, word
 from gitbaton.agents.records import (
     answered,
@@ -83,6 +83,15 @@ class Codex(Client):
     )
     shells = ("Bash", "exec_command", "shell", "shell_command", "local_shell")
     editors = ("apply_patch", "Edit", "Write")
+    plugin = Plugin(
+        folder="plugin",
+        hooks="hooks/codex.json",
+        place="gitbaton/plugin",
+        manifest=".codex-plugin/plugin.json",
+        says={"hooks": "./hooks/codex.json"},
+        add=(("plugin", "marketplace", "add", "{}"), ("plugin", "add", "gitbaton@gitbaton")),
+        drop=(("plugin", "remove", "gitbaton@gitbaton"), ("plugin", "marketplace", "remove", "gitbaton")),
+    )
     events = {
         "SessionStart": ("start", "full"),
         "UserPromptSubmit": ("prompt", "nudge"),
@@ -98,6 +107,10 @@ class Codex(Client):
     files = ("sessions/[0-9]*/[0-9]*/[0-9]*/rollout-*-{0}.jsonl", "archived_sessions/rollout-*-{0}.jsonl")
     mark = rb'"(?:item_completed|thread_rolled_back|user_message|agent_message|message)"|_call(?:_output)?"'
     resume = "codex resume {}"
+
+    def plugins(self, of: Installed) -> Iterator[tuple[str, str, bool]]:
+        """Yield those of its configuration."""
+        return switched(of, [f"{of.home}/config.toml"], "plugins")
 
     def told(self, fields: Fields, env: Mapping[str, str]) -> dict[str, object] | None:
         """Return what a payload says, the prompt without what an editor puts around it."""

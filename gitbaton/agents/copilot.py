@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from gitbaton.agents.client import Client, Fields, Hook, Installed, Query, trusts
+from gitbaton.agents.client import Client, Fields, Hook, Installed, Plugin, Query, switched, trusts
 from gitbaton.agents.payload import names_one, word
 from gitbaton.agents.records import (
     answered,
@@ -59,6 +59,15 @@ class Copilot(Client):
         Hook(event="sessionEnd", timeout=10),
     )
     version = True
+    plugin = Plugin(
+        folder="plugin",
+        hooks="hooks/copilot.json",
+        place="gitbaton/plugin",
+        manifest="plugin.json",
+        says={"hooks": "hooks/copilot.json"},
+        add=(("plugin", "marketplace", "add", "{}"), ("plugin", "install", "gitbaton@gitbaton")),
+        drop=(("plugin", "uninstall", "gitbaton@gitbaton"), ("plugin", "marketplace", "remove", "gitbaton")),
+    )
     trust = "it reads a repository's hooks only in a folder that you have accepted as trusted"
     remarks = ("it also runs the hooks of '.claude/settings.json'; ours stay silent there",)
     events = {
@@ -106,6 +115,10 @@ class Copilot(Client):
     def answer(self, name: str, text: str) -> object:
         """A field at the top."""
         return {"additionalContext": text}
+
+    def plugins(self, of: Installed) -> Iterator[tuple[str, str, bool]]:
+        """Yield those that its settings switch on or off."""
+        return switched(of, [f"{of.home}/settings.json"], "enabledPlugins")
 
     def doubts(self, of: Installed) -> Iterator[DoctorFinding]:
         """A repository's hooks run in a trusted folder only."""

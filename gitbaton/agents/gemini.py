@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from gitbaton.agents.client import Client, Fields, Hook, Installed, inner, trusts
+from gitbaton.agents.client import Client, Fields, Hook, Installed, Plugin, inner, trusts
 from gitbaton.agents.payload import word
 from gitbaton.agents.records import (
     answered,
@@ -44,6 +44,7 @@ class Gemini(Client):
     moved = (("GEMINI_CLI_HOME", ".gemini"),)
     user = "settings.json"
     twice = False
+    plugin = Plugin(folder="extension", hooks="hooks/hooks.json", place="extensions/gitbaton", manifest="gemini-extension.json")
     hooks = (
         Hook(event="SessionStart", timeout=10000),
         Hook(event="BeforeAgent", timeout=10000),
@@ -73,6 +74,13 @@ class Gemini(Client):
     places = ("GEMINI_CWD", "GEMINI_PROJECT_DIR")
     files = ("tmp/*/chats/session-*-{1}.jsonl",)
     mark = rb'\A(?:(?!\{"\$set").*"type"\s*:\s*"(?:user|gemini)"|.*"\$rewindTo")'
+
+    def plugins(self, of: Installed) -> Iterator[tuple[str, str, bool]]:
+        """Yield the extension in its folder; it is off where it is for every one."""
+        own = f"{of.home}/extensions/gitbaton/gemini-extension.json"
+        rules = list_of(inner(of.settings(f"{of.home}/extensions/extension-enablement.json"), "gitbaton", "overrides"))
+        if of.settings(own):
+            yield "gitbaton", own, not any(rule in ("!/*", f"!{of.env['HOME']}/*") for rule in rules)
 
     def told(self, fields: Fields, env: Mapping[str, str]) -> dict[str, object] | None:
         """Return what a payload says, the prompt without what hooks put into it; its last words are all that was said in the

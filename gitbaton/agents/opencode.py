@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from gitbaton.agents.client import Client, Fields, Query
+from gitbaton.agents.client import Client, Fields, Installed, Plugin, Query
 from gitbaton.agents.payload import word
 from gitbaton.agents.records import (
     answered,
@@ -48,6 +48,7 @@ class OpenCode(Client):
     folder = ".config/opencode"
     moved = (("XDG_CONFIG_HOME", "opencode"),)
     user = "plugins/gitbaton.js"
+    plugin = Plugin(folder="opencode", hooks="plugins/gitbaton-plugin.js", place="")
     remarks = ("it may put package.json, node_modules and a .gitignore beside the folder 'plugins'; its own doing",)
     events = {
         "context": ("start", "full"),
@@ -60,6 +61,15 @@ class OpenCode(Client):
         "ended": ("end", "no"),
     }
     mark = b""
+
+    def plugins(self, of: Installed) -> Iterator[tuple[str, str, bool]]:
+        """Yield the one in its folder, and those that its settings name."""
+        own = f"{of.home}/plugins/gitbaton-plugin.js"
+        if of.lies(own):
+            yield "gitbaton-plugin.js", own, True
+        for path in (f"{of.home}/opencode.json", f"{of.home}/opencode.jsonc"):
+            named = list_of(of.settings(path).get("plugin"))
+            yield from ((name, path, True) for name in named if isinstance(name, str) and "gitbaton" in name)
 
     def told(self, fields: Fields, env: Mapping[str, str]) -> dict[str, object] | None:
         """Return what our plugin says."""

@@ -15,25 +15,24 @@ from types import TracebackType
 from typing import Any
 
 from gitbaton import __version__
-from gitbaton.agents.client import Client, Installed, folder
+from gitbaton.agents.client import Client
 from gitbaton.agents.codex import CLIENT as CODEX
 from gitbaton.agents.install.agents import chosen, is_here
 from gitbaton.agents.install.levels import (
     CLIENTS,
     EVERYWHERE,
     ONLY_USED,
+    PLUGGED,
     UNHEEDED,
     Place,
     Row,
     command,
     doubled,
+    installed,
     path_of,
     program,
     rows,
-    shown,
 )
-from gitbaton.agents.install.plan import read
-from gitbaton.agents.settings import Document, MalformedError
 from gitbaton.base.errors import BatonError, GitTimeoutError, UsageError
 from gitbaton.base.model import DoctorFinding
 from gitbaton.base.system.files import write_all
@@ -63,6 +62,9 @@ def examine(places: Iterable[Place], cwd: str) -> list[DoctorFinding]:
         result.append(DoctorFinding(name="agents", ok=True, text="none is installed", mend=mend, remark=True))
     root = known["project"].root if "project" in known else None
     for row in there:
+        if row.level == "plugin":
+            result += _plugin(row, found)
+            continue
         result += _row(row, known[row.level], root, cwd)
         if row.level == "project" and not row.client.upward:
             result += _start(row, known[row.level], found, cwd)
@@ -142,20 +144,25 @@ def _row(row: Row, where: Place, root: str | None, cwd: str) -> Iterator[DoctorF
         yield DoctorFinding(
             name=f"{name} reach", ok=on or not unheeded, text=text, mend=EVERYWHERE if unheeded and not on else ""
         )
-    ours = Installed(
-        project=where.root,
-        tree=root,
-        home=os.path.abspath(folder(row.client, where.env)),
-        env=where.env,
-        names=row.names,
-        settings=_settings,
-        shown=lambda path: shown(where, path),
-        holds=_covers,
-    )
+    ours = installed(where, row.client, root, row.names)
     found = _codex(row, where, cwd) if row.client.name == "codex" else row.client.doubts(ours)
     for finding in found:
         moot = finding.name == "trust" and not here  # it asks when it is started for the first time
         yield replace(_remarked(finding) if moot else finding, name=f"{name} {finding.name}")
+
+
+def _plugin(row: Row, found: list[Row]) -> Iterator[DoctorFinding]:
+    """A plugin that a client has; where its settings call us, too, both are one."""
+    name, text = f"{row.client.name} plugin", f"{row.names[0]} is {'off' if row.state == 'off' else 'on'}, in '{row.file}'"
+    if row.state == "off":
+        mend = f"switch it on in {row.client.title}"
+        yield DoctorFinding(name=name, ok=True, text=text, mend=mend, remark=True)
+        return
+    others = [one for one in found if one.client == row.client and one.level != "plugin"]
+    beside = [f"'{one.file}'" for one in others if one.state in ("installed", "outdated")]
+    text += f"; with the hooks in {' and '.join(beside)} it acts once" if beside else ""
+    yield DoctorFinding(name=name, ok=True, text=text)
+    yield DoctorFinding(name=f"{name} reach", ok=True, text=PLUGGED)
 
 
 def _start(row: Row, where: Place, found: list[Row], cwd: str) -> Iterator[DoctorFinding]:
@@ -167,16 +174,6 @@ def _start(row: Row, where: Place, found: list[Row], cwd: str) -> Iterator[Docto
     text = f"started in this subdirectory, {row.client.title} does not see '{row.file}'"
     mend = f"start it in '{root}', or: git baton agent install {row.client.name} --user"
     yield DoctorFinding(name=f"{row.client.name} start", ok=False, text=text, mend=mend)
-
-
-def _settings(path: str) -> dict[str, Any]:
-    """The settings of a client; nothing where they cannot be read."""
-    try:
-        document = Document((read(path) or b"").decode("utf-8"), comments=True)
-        data = document.plain(document.root) if document.root is not None else {}
-    except (ValueError, MalformedError, RecursionError):
-        return {}
-    return data if isinstance(data, dict) else {}
 
 
 def _codex(row: Row, where: Place, cwd: str) -> Iterator[DoctorFinding]:
@@ -200,11 +197,6 @@ def _codex(row: Row, where: Place, cwd: str) -> Iterator[DoctorFinding]:
         yield DoctorFinding(name="trust", ok=False, text=text, mend=line)
     else:
         yield DoctorFinding(name="trust", ok=True, text=f"codex trusts our {len(wanted)} hooks")
-
-
-def _covers(path: str, root: str) -> bool:
-    real = os.path.realpath(path)
-    return os.path.realpath(root) == real or os.path.realpath(root).startswith(os.path.join(real, ""))
 
 
 @value

@@ -8,13 +8,13 @@ import os
 import re
 import shlex
 import shutil
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Literal
 
-from gitbaton.agents.client import OURS, Client, Hook, folder, line_of
+from gitbaton.agents.client import OURS, Client, Hook, Installed, folder, line_of
 from gitbaton.agents.client import client as named
 from gitbaton.agents.destructive import FILTER
-from gitbaton.agents.install.plan import File, digest, look
+from gitbaton.agents.install.plan import File, digest, look, read
 from gitbaton.agents.settings import BOM, Document, Edit, MalformedError, Node
 from gitbaton.base.clients import NAMES
 from gitbaton.base.codec import means_else
@@ -57,8 +57,12 @@ AGENTS_MD = "AGENTS.md"
 ONLY_USED = "act only in a repository where gitbaton is used already: it has a checkpoint, or settings of its own call us"
 EVERYWHERE = "git config --global baton.everywhere true"
 UNHEEDED = "baton.everywhere in a repository's own configuration does not count"
-Level = Literal["project", "user"]
-State = Literal["installed", "outdated", "not installed", "unreadable"]
+PLUGGED = (
+    "a plugin acts in every repository in which its client works; 'git config --global baton.everywhere false' keeps it to"
+    " those where gitbaton is used already"
+)
+Level = Literal["project", "user", "plugin"]
+State = Literal["installed", "outdated", "not installed", "unreadable", "off"]
 
 
 def command(agent: str, event: str, track: str | None = None, *, plugin: bool = False) -> str:
@@ -68,24 +72,25 @@ def command(agent: str, event: str, track: str | None = None, *, plugin: bool = 
     return f"{SILENT}{sift}{line_of(agent, event, track, plugin=plugin)}"
 
 
-def powershell(agent: str, event: str, track: str | None = None) -> str:
+def powershell(agent: str, event: str, track: str | None = None, *, plugin: bool = False) -> str:
     """The same for PowerShell."""
     tail = " --track '" + _QUOTES.sub(lambda found: found.group() * 2, track) + "'" if track is not None else ""
+    tail += " --plugin" if plugin else ""
     return f"if (Get-Command git-baton -ErrorAction SilentlyContinue) {{ {OURS} {agent} {event}{tail} }}"
 
 
-def entries(client: Client, track: str | None = None) -> dict[str, dict[str, Any]]:
-    """Return what the client's settings hold for us: one entry an event, in the client's shape."""
-    return {hook.event: _entry(client, hook, track) for hook in client.hooks}
+def entries(client: Client, track: str | None = None, *, plugin: bool = False) -> dict[str, dict[str, Any]]:
+    """Return what the client's settings, or a ``plugin`` for it, hold for us: one entry an event, in the client's shape."""
+    return {hook.event: _entry(client, hook, track, plugin=plugin) for hook in client.hooks}
 
 
-def _entry(client: Client, hook: Hook, track: str | None) -> dict[str, Any]:
-    line = command(client.name, hook.event, track)
+def _entry(client: Client, hook: Hook, track: str | None, *, plugin: bool) -> dict[str, Any]:
+    line = command(client.name, hook.event, track, plugin=plugin)
     if client.shape == "flat":
         return {"command": line}
     matcher = {"matcher": hook.matcher} if hook.matcher is not None else {}
     if client.shape == "shells":
-        other = powershell(client.name, hook.event, track)
+        other = powershell(client.name, hook.event, track, plugin=plugin)
         return {"type": "command", **matcher, "bash": line, "powershell": other, "timeoutSec": hook.timeout}
     named = {"name": f"gitbaton-{hook.event}"} if client.named else {}
     handler = {**named, "type": "command", "command": line, "timeout": hook.timeout}
@@ -665,16 +670,65 @@ def _is_current(where: Place, client: Client, target: Target, tracks: tuple[str 
 
 
 def rows(places: Iterable[Place]) -> list[Row]:
-    """Every client at every level given, in the order of the clients."""
+    """Every client at every level given, and the plugins that it has, in the order of the clients."""
     known = sorted(places, key=lambda where: LEVELS.index(where.level))
-    return [row(where, client) for client in CLIENTS for where in known]
+    root = next((where.root for where in known if where.root is not None), None)
+    plugged = [found for where in known if where.level == "user" for found in plugin_rows(where, root)]
+    of = {client.name: [found for found in plugged if found.client == client] for client in CLIENTS}
+    return [found for client in CLIENTS for found in (*(row(where, client) for where in known), *of[client.name])]
+
+
+def settings_of(path: str) -> dict[str, Any]:
+    """The settings of a client in a file of JSON or TOML; nothing where they cannot be read."""
+    data: Any = None
+    try:
+        text = (read(path) or b"").decode("utf-8")
+        if path.endswith(".toml"):
+            import tomllib
+
+            data = tomllib.loads(text)
+        else:
+            document = Document(text, comments=True)
+            data = document.plain(document.root) if document.root is not None else {}
+    except (ValueError, MalformedError, RecursionError):
+        pass
+    return data if isinstance(data, dict) else {}
+
+
+def covers(path: str, root: str) -> bool:
+    """Whether a folder is, or stands above, another one."""
+    real = os.path.realpath(path)
+    return os.path.realpath(root) == real or os.path.realpath(root).startswith(os.path.join(real, ""))
+
+
+def installed(where: Place, client: Client, root: str | None, names: tuple[str, ...] = ()) -> Installed:
+    """A client's hooks at a level as its own module looks at them; ``root``: the work tree, ``names``: what they are called."""
+    return Installed(
+        project=where.root,
+        tree=root,
+        home=os.path.abspath(folder(client, where.env)),
+        env=where.env,
+        names=names,
+        settings=settings_of,
+        shown=lambda path: shown(where, path),
+        holds=covers,
+        lies=os.path.isfile,
+    )
+
+
+def plugin_rows(where: Place, root: str | None) -> Iterator[Row]:
+    """Yield each plugin of ours that a client has, by the user's level and the work tree ``root``."""
+    for client in CLIENTS:
+        for name, path, on in client.plugins(installed(where, client, root)):
+            state: State = "installed" if on else "off"
+            yield Row(client=client, level="plugin", file=shown(where, path), path=path, state=state, names=(name,))
 
 
 def doubled(rows: Iterable[Row]) -> list[str]:
     """For each client that is installed at both levels for different tracks, a line that says so."""
     both: dict[str, list[Row]] = {}
     for found in rows:
-        if found.state in ("installed", "outdated"):
+        if found.level != "plugin" and found.state in ("installed", "outdated"):
             both.setdefault(found.client.name, []).append(found)
     said = []
     for name, found_rows in both.items():

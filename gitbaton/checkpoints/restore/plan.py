@@ -35,7 +35,8 @@ from gitbaton.git.worktree.staged import Scope, stages_now
 from gitbaton.git.worktree.untracked import ignored_by
 
 _UNASKED = re.compile(
-    r"(?:.*/)?(?:\.claude/(?:hooks/.*|settings(?:\.local)?\.json)|\.(?:codex|cursor|gemini|husky|opencode)/.*|\.github/hooks/.*"
+    r"(?:.*/)?(?:\.claude/(?:hooks/.*|skills/[^/]+/(?:\.claude-plugin|hooks)/.*|settings(?:\.local)?\.json)"
+    r"|\.(?:codex|cursor|gemini|husky|opencode)/.*|\.github/hooks/.*"
     r"|\.vscode/(?:mcp|settings|tasks)\.json|opencode\.jsonc?|\.mcp\.json|\.envrc)",
     re.IGNORECASE | re.DOTALL,
 )  # what agents, editors and shells run, or take commands from, when they are opened there

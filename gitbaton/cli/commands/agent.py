@@ -170,6 +170,7 @@ def _list(places: list[Place], *, json: bool) -> int:
             client = "on PATH" if here[row.client.name] else "not on PATH"
             names = [f"'{name}'" for name in row.tracks if name is not None]
             more = f", track {', '.join(names)}" if names else f": {row.reason}" if row.reason else ""
+            more = f", {row.names[0]}" if row.level == "plugin" else more
             terminal.say(fitted(plain(f"{row.client.name:<9} {row.level:<8} {row.state:<14} {row.file} ({client}){more}")))
     return 0
 
@@ -179,6 +180,7 @@ def _document(row: levels.Row, *, here: bool) -> Json:
     return {
         "agent": row.client.name,
         "level": row.level,
+        **({"plugin": row.names[0]} if row.level == "plugin" else {}),
         "file": path_document(row.path),
         **picked(row, "state", "tracks"),
         "client_on_path": here,

@@ -426,11 +426,12 @@ def begin(baton: Baton, look: Look) -> None:
         found = levels.rows(levels.places(os.environ, layout.root, layout.git_dir, baton.repo.shared_dir))
     except BatonError:
         found = []
-    there = [row for row in found if row.state != "not installed"]
+    there = [row for row in found if row.state not in ("not installed", "off")]
     terminal.say(NONE)
     _suggest(look, [*_fetching(baton), (NEXT, "take one"), *([] if there or layout.root is None else [INSTALL])])
     if there:
-        acts = baton.repo.boolean("baton.everywhere") or any(row.level == "project" for row in there)
+        plugged = any(row.level == "plugin" for row in there) and baton.repo.boolean("baton.everywhere", default=True)
+        acts = plugged or baton.repo.boolean("baton.everywhere") or any(row.level == "project" for row in there)
         names = ", ".join(dict.fromkeys(row.client.title for row in there))
         when = "they take one at the end of a turn" if acts else "they act here once there is one"
         terminal.say_lines(broken(f"the hooks of {names} are installed: {when}", look.columns))

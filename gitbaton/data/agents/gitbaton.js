@@ -3,6 +3,7 @@
 import { spawnSync } from "node:child_process"
 
 const TRACK = null
+const PLUGIN = false // whether it stands in a plugin, which also acts where no checkpoint is yet
 const FRESH = 5000 // ms for which an answer that was empty is believed
 const LIMIT = 5000 // ms for one call; git-baton itself ends sooner
 const GUARD = 10000 // ms before a command that may be destructive
@@ -31,7 +32,7 @@ export const GitBaton = async ({ directory, worktree }) => {
     if (missing) return ""
     try {
       const input = JSON.stringify({ sessionID, directory: place, ...more })
-      const args = ["hook", "opencode", word, ...(TRACK === null ? [] : ["--track", TRACK])]
+      const args = ["hook", "opencode", word, ...(TRACK === null ? [] : ["--track", TRACK]), ...(PLUGIN ? ["--plugin"] : [])]
       const done = spawnSync("git-baton", args, {
         cwd: place,
         input,
