@@ -117,8 +117,10 @@ class Copilot(Client):
         return {"additionalContext": text}
 
     def plugins(self, of: Installed) -> Iterator[tuple[str, str, bool]]:
-        """Yield those that its settings switch on or off."""
-        return switched(of, [f"{of.home}/settings.json"], "enabledPlugins")
+        """Yield those that its settings switch on, or off: it leaves that behind when one is uninstalled."""
+        path = f"{of.home}/settings.json"
+        known = dict_of(of.settings(path).get("extraKnownMarketplaces"))
+        yield from (one for one in switched(of, [path], "enabledPlugins") if one[2] or one[0].partition("@")[2] in known)
 
     def doubts(self, of: Installed) -> Iterator[DoctorFinding]:
         """A repository's hooks run in a trusted folder only."""

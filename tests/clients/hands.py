@@ -74,7 +74,7 @@ class ClaudeHands:
     def __init__(self, client: Claude, planning: bool = True) -> None:
         self.name, self.client, self.workshop, self.model = "claude", client, client.workshop, client.model
         model = "claude-sonnet-4-5" if planning else "claude-opus-5-5"
-        self.options = ("--model", model, "--allowedTools", "Bash,Read,Edit,Write,Agent")
+        self.options: tuple[str, ...] = ("--model", model, "--allowedTools", "Bash,Read,Edit,Write,Agent")
 
     def install(self, *words: str) -> None:
         self.workshop.install("claude", *words)

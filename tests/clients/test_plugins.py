@@ -125,7 +125,7 @@ def test_the_plugin_begins_where_nothing_is(way: str, request: pytest.FixtureReq
     repo.run("rm", "-rf", ".git/baton")
     said(hands, "Round up.", *hands.changes("half.py", HALF, RIGHT), Reply("It rounds up."))
     (cold,) = said(hands, "And anew", Reply("Yes."))
-    (track,) = (row["track"] for row in repo.ok("tracks", "--json").json["tracks"])
+    (track,) = repo.git("for-each-ref", "--format=%(refname:lstrip=3)", "refs/baton/tracks").splitlines()
     assert f"git baton: the state of track '{track}'" in cold.text and STEP not in cold.text
     steps = [c["step"] for c in repo.ok("log", track, "--json").json["checkpoints"]]
     assert steps == ["turn ended: And anew", "turn ended: Round up."][-len(steps) :]

@@ -63,7 +63,7 @@ def examine(places: Iterable[Place], cwd: str) -> list[DoctorFinding]:
     root = known["project"].root if "project" in known else None
     for row in there:
         if row.level == "plugin":
-            result += _plugin(row, found)
+            result += _plugin(row, found, known["user"], cwd)
             continue
         result += _row(row, known[row.level], root, cwd)
         if row.level == "project" and not row.client.upward:
@@ -151,7 +151,7 @@ def _row(row: Row, where: Place, root: str | None, cwd: str) -> Iterator[DoctorF
         yield replace(_remarked(finding) if moot else finding, name=f"{name} {finding.name}")
 
 
-def _plugin(row: Row, found: list[Row]) -> Iterator[DoctorFinding]:
+def _plugin(row: Row, found: list[Row], where: Place, cwd: str) -> Iterator[DoctorFinding]:
     """A plugin that a client has; where its settings call us, too, both are one."""
     name, text = f"{row.client.name} plugin", f"{row.names[0]} is {'off' if row.state == 'off' else 'on'}, in '{row.file}'"
     if row.state == "off":
@@ -163,6 +163,8 @@ def _plugin(row: Row, found: list[Row]) -> Iterator[DoctorFinding]:
     text += f"; with the hooks in {' and '.join(beside)} it acts once" if beside else ""
     yield DoctorFinding(name=name, ok=True, text=text)
     yield DoctorFinding(name=f"{name} reach", ok=True, text=PLUGGED)
+    if row.client.name == CODEX.name:
+        yield from (replace(one, name=f"{name} {one.name}") for one in _codex(row, where, cwd))
 
 
 def _start(row: Row, where: Place, found: list[Row], cwd: str) -> Iterator[DoctorFinding]:
@@ -180,8 +182,9 @@ def _codex(row: Row, where: Place, cwd: str) -> Iterator[DoctorFinding]:
     found = program(row.client, where.env)
     if found is None:
         return  # said already
-    wanted = trust_lines(row.client, row.tracks[0] if row.tracks else None)
-    of = Question(program=found, env=where.env, cwd=where.root or cwd, path=row.path, wanted=wanted)
+    plugin = row.level == "plugin"
+    wanted = trust_lines(row.client, row.tracks[0] if row.tracks else None, plugin=plugin)
+    of = Question(program=found, env=where.env, cwd=where.root or cwd, path="" if plugin else row.path, wanted=wanted)
     try:
         listed = trusts(of)
     except BatonError as error:
@@ -201,7 +204,8 @@ def _codex(row: Row, where: Place, cwd: str) -> Iterator[DoctorFinding]:
 
 @value
 class Question:
-    """Of which hooks Codex is asked: whole command lines in one file, as Codex started in ``cwd`` sees them."""
+    """Of which hooks Codex is asked: whole command lines in one file, those of a plugin where it is not named, as Codex started
+    in ``cwd`` sees them."""
 
     program: str
     env: Mapping[str, str]
@@ -210,7 +214,7 @@ class Question:
     wanted: frozenset[str]
 
 
-def trust_question(where: Place, clients: Sequence[Client], track: str | None, cwd: str) -> Question:
+def trust_question(where: Place, clients: Sequence[Client], track: str | None, cwd: str, *, plugin: bool = False) -> Question:
     """The question for an install with --trust. Raises UsageError without codex, BatonError where its program is missing."""
     client = next((client for client in clients if client.name == CODEX.name), None)
     if client is None:
@@ -218,8 +222,9 @@ def trust_question(where: Place, clients: Sequence[Client], track: str | None, c
     found = program(client, where.env)
     if found is None:
         raise BatonError("--trust needs codex, and it is not on PATH", "install without --trust, and use /hooks in codex")
-    lines = trust_lines(client, chosen(where, client, track))
-    return Question(program=found, env=where.env, cwd=where.root or cwd, path=path_of(where, client), wanted=lines)
+    lines = trust_lines(client, None if plugin else chosen(where, client, track), plugin=plugin)
+    path = "" if plugin else path_of(where, client)
+    return Question(program=found, env=where.env, cwd=where.root or cwd, path=path, wanted=lines)
 
 
 def trusts(of: Question) -> list[dict[str, Any]]:
@@ -237,7 +242,7 @@ def give_trust(of: Question) -> str:
         known = _ours(peer, of)
         if len(known) < len(of.wanted):
             raise BatonError(
-                f"codex lists {len(known)} of our {len(of.wanted)} hooks in '{of.path}', so nothing was trusted",
+                f"codex lists {len(known)} of our {len(of.wanted)} hooks in '{of.path or of.cwd}', so nothing was trusted",
                 "it reads a project's hooks only when the project is trusted: start codex here once and accept",
             )
         open_ones = {
@@ -254,9 +259,9 @@ def give_trust(of: Question) -> str:
     return f"codex trusts our {len(of.wanted)} hooks, {len(open_ones)} of them anew"
 
 
-def trust_lines(client: Client, track: str | None) -> frozenset[str]:
+def trust_lines(client: Client, track: str | None, *, plugin: bool = False) -> frozenset[str]:
     """Our command lines for a client, as install writes them."""
-    return frozenset(command(client.name, hook.event, track) for hook in client.hooks)
+    return frozenset(command(client.name, hook.event, track, plugin=plugin) for hook in client.hooks)
 
 
 @contextmanager
@@ -273,7 +278,7 @@ def _ours(peer: Peer, of: Question) -> list[dict[str, Any]]:
     return [
         hook
         for hook in _hooks(peer.request("hooks/list", {"cwds": [of.cwd]}))
-        if hook["command"] in of.wanted and _real(hook["sourcePath"]) == real
+        if hook["command"] in of.wanted and (_real(hook["sourcePath"]) == real if of.path else hook.get("source") == "plugin")
     ]
 
 

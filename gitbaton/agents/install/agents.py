@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from typing import Literal
 
 from gitbaton.agents.client import Client, folder
+from gitbaton.agents.install import plugins
 from gitbaton.agents.install.levels import (
     AGENTS_MD,
     CLIENTS,
     EVERYWHERE,
     ONLY_USED,
+    PLUGGED,
     FoundEntries,
     Place,
     Target,
@@ -20,6 +24,7 @@ from gitbaton.agents.install.levels import (
     found_in,
     hooks_target,
     path_of,
+    plugin_rows,
     program,
     refused,
     row,
@@ -33,6 +38,7 @@ from gitbaton.agents.install.plan import (
     File,
     InstallPlan,
     InstallRecord,
+    InstallStep,
     Manifests,
     check_unchanged,
     check_writable,
@@ -49,9 +55,9 @@ from gitbaton.base.values import replace
 _IMPORT = re.compile(rb"@(?:\./)?AGENTS\.md")
 
 
-def named(names: Sequence[str], where: Place, *, every: bool, install: bool) -> list[Client]:
+def named(names: Sequence[str], where: Place, *, every: bool, install: bool, plugin: bool = False) -> list[Client]:
     """The clients of these names; with ``every`` those found on this machine (``install``: a program is on PATH, or a folder in
-    the user's home), or installed at a level.
+    the user's home), or installed at a level; of a ``plugin`` those that have one.
 
     Raises UsageError for a name of none, NoAnswerError when no client is found to install.
     """
@@ -62,8 +68,8 @@ def named(names: Sequence[str], where: Place, *, every: bool, install: bool) -> 
     if not every:
         return [known[name] for name in dict.fromkeys(names)]
     if not install:
-        return [client for client in CLIENTS if row(where, client).state != "not installed"]
-    found = [client for client in CLIENTS if is_here(client, where.env)]
+        return [client for client in CLIENTS if (client.plugin if plugin else row(where, client).state != "not installed")]
+    found = [client for client in CLIENTS if is_here(client, where.env) and (client.plugin or not plugin)]
     if not found:
         programs = ", ".join(name for client in CLIENTS for name in client.programs)
         folders = ", ".join(in_quotes(shown(where, os.path.abspath(folder(client, where.env)))) for client in CLIENTS)
@@ -285,6 +291,52 @@ def plan_uninstall(where: Place, clients: Sequence[Client], *, every: bool = Fal
     if not others and where.root is not None:
         draft.take(block_target(where))
     return draft.plan(_left(where, clients))
+
+
+def plan_plugins(where: Place, clients: Sequence[Client], *, install: bool, trusted: bool = False) -> InstallPlan:
+    """Plan to put our plugins for clients into the user's folders and to let each client take its own, or to take that away.
+    Raises UsageError for a client that has no plugins, BatonError for a file that must be refused."""
+    draft, remarks = _Draft(where), list[str]()
+    for client in clients:
+        if client.plugin is None:
+            name = client.name
+            raise UsageError(f"{client.title} has no plugins", f"git baton agent install {name} --user")
+        on = any(found.client == client and found.state == "installed" for found in plugin_rows(where, None))
+        files, before = list(plugins.targets(where, client)), len(draft.steps)
+        there = any(target.file.data is not None for target in files)
+        for target in files:
+            draft.put(target) if install else draft.take(target)
+        changed = draft.steps[before:]
+        if install:  # a client that keeps a copy has an old one where the files are new
+            words = plugins.lines(where, client, gone=False)
+            words = words if not on else words[-1:] if changed else []
+        else:
+            words = plugins.lines(where, client, gone=True) if on and there else []
+        act = ("renew" if there else "write") if install else "remove"
+        many = "1 file" if len(changed) == 1 else f"{len(changed)} files"
+        shape = f"{act} the plugin of {client.title} in '{shown(where, plugins.home(where, client))}', {many}"
+        files_step = (
+            [replace(changed[0], text=shape, run=_all(changed, "run"), check=_all(changed, "check"))] if changed else []
+        )
+        calls = _calls(where, client, words, draft)
+        draft.steps[before:] = [*files_step, *calls] if install else [*calls, *files_step]
+        remarks += [f"{client.title}: {client.untrusted}"] if install and client.untrusted and not trusted else []
+    return draft.plan([*remarks, *([PLUGGED] if install else [])])
+
+
+def _all(steps: Sequence[InstallStep], what: Literal["run", "check"]) -> Callable[[], object]:
+    """Return a function that carries out, or checks, each of some steps."""
+    return lambda: [getattr(step, what)() for step in steps]
+
+
+def _calls(where: Place, client: Client, words: Sequence[Sequence[str]], draft: _Draft) -> list[InstallStep]:
+    """Return the steps that a client's own program does; where it is not there, say what is to be typed."""
+    found, typed = program(client, where.env), [shlex.join([client.programs[0], *line]) for line in words]
+    if found is None:
+        draft.notices += [f"'{client.programs[0]}' is not on PATH; where it is: {' && '.join(typed)}"] if typed else []
+        return []
+    runs = [partial(plugins.tell, found, line, where.env) for line in words]
+    return [InstallStep(text=f"run '{text}'", run=run, check=lambda: None) for text, run in zip(typed, runs, strict=True)]
 
 
 def _left(where: Place, clients: Sequence[Client]) -> Iterator[str]:

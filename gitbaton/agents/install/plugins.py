@@ -4,13 +4,27 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from gitbaton import __version__
-from gitbaton.agents.client import Client
-from gitbaton.agents.install.levels import CLIENTS, HOOKS, VERSION, entries
+from gitbaton.agents.client import Client, folder
+from gitbaton.agents.install.levels import (
+    CLIENTS,
+    HOOKS,
+    NONE,
+    VERSION,
+    FoundEntries,
+    Merged,
+    Part,
+    Place,
+    Target,
+    entries,
+    shown,
+)
+from gitbaton.agents.install.plan import look
 from gitbaton.base.errors import BatonError
 from gitbaton.base.system.files import DATA, shipped
+from gitbaton.base.system.process import begin
 
 NAME = "gitbaton"
 ABOUT = "Hands work over inside git: checkpoints at every turn, and the next session is told where things stand."
@@ -20,6 +34,7 @@ PLUGIN = "plugin"
 OWN = ("README.md", "icon.png", "commands/baton.md")
 """Files of the folder ``plugin`` that are made from nothing."""
 _FACTS = {"name": NAME, VERSION: __version__, "description": ABOUT}
+_SECONDS = 60.0
 _SKILL = "skills/gitbaton/SKILL.md"
 
 
@@ -66,6 +81,60 @@ def laid(client: Client) -> dict[str, str]:
 def market_of(client: Client) -> str:
     """Return the folder, below the client's, of the marketplace from which it takes our plugin; empty where it needs none."""
     return os.path.dirname(client.plugin.place) if client.plugin is not None and client.plugin.add else ""
+
+
+class PluginFile(Part):
+    """A file of a plugin, ours altogether: as we write it, or as another version did."""
+
+    whole = True
+    errors = "surrogateescape"
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def put(self, text: str) -> Merged:
+        """The file."""
+        return Merged(text=self.text)
+
+    def take(self, text: str, made: Collection[str] | None) -> Merged:
+        """Nothing is left."""
+        return Merged(text="")
+
+    def find(self, text: str) -> FoundEntries:
+        """Return whether the file is ours: it names us."""
+        return FoundEntries(count=1, tracks=(None,)) if text == self.text or "baton" in text else NONE
+
+    def known(self, text: str) -> bool:
+        """Whether the file is as this version writes it."""
+        return text == self.text
+
+
+def targets(where: Place, client: Client) -> Iterator[Target]:
+    """Yield the files of our plugin for a client in the user's folder. Raises BatonError for one that is not read."""
+    home, about = os.path.abspath(folder(client, where.env)), f"the plugin of {client.title}"
+    for path, text in laid(client).items():
+        full = os.path.join(home, path)
+        yield Target(file=look(full, shown(where, full)), part=PluginFile(text), about=about)
+
+
+def home(where: Place, client: Client) -> str:
+    """Return the folder of our plugin for a client, and of the marketplace that it is taken from."""
+    below = market_of(client) or (client.plugin.place if client.plugin is not None else "")
+    return os.path.normpath(os.path.join(os.path.abspath(folder(client, where.env)), below))
+
+
+def lines(where: Place, client: Client, *, gone: bool) -> list[list[str]]:
+    """Return the words to a client's program by which it takes our plugin from its marketplace, or gives it up."""
+    of, root = client.plugin, home(where, client)
+    return [[word.replace("{}", root) for word in words] for words in ((of.drop if gone else of.add) if of is not None else ())]
+
+
+def tell(program: str, words: Sequence[str], env: Mapping[str, str]) -> None:
+    """Run a client's program. Raises BatonError where it fails."""
+    done = begin([program, *words], env, _SECONDS).finish()
+    if done.code:
+        said = " ".join(f"{os.fsdecode(done.out)} {done.err}".split())
+        raise BatonError(f"'{os.path.basename(program)} {' '.join(words)}' ended with {done.code}: {said[-200:]}")
 
 
 def _read(path: str) -> str:

@@ -21,8 +21,8 @@ from gitbaton.git import questions
 from gitbaton.git.repo import Repo
 
 TAKEN = {  # which options an action takes
-    "install": {"user", "project", "all", "track", "agents-md", "no-agents-md", "trust", "dry-run"},
-    "uninstall": {"user", "project", "all", "dry-run"},
+    "install": {"user", "project", "plugin", "all", "track", "agents-md", "no-agents-md", "trust", "dry-run"},
+    "uninstall": {"user", "project", "plugin", "all", "dry-run"},
     "list": {"json"},
     "doctor": {"json"},
 }
@@ -36,6 +36,7 @@ def command(
     ],
     user: Annotated[bool, Option("--user", help="In your home folder: for every repository.")] = False,
     project: Annotated[bool, Option("--project", help="In this work tree; the default.")] = False,
+    plugin: Annotated[bool, Option("--plugin", help="As a plugin in your home folder: for every repository.")] = False,
     every: Annotated[bool, Option("--all", help="Every client found here; every one that is installed.")] = False,
     track: Annotated[Optional[str], Option(metavar="NAME", help="The hooks' track, '' for none; not given: as it is.")] = None,
     agents_md: Annotated[
@@ -53,34 +54,47 @@ def command(
     checkpoint; AGENTS.md gets a block that says the same, where that file is (--agents-md makes it, --no-agents-md leaves it).
     What else is in those files stays byte for byte, twice is once, and uninstall removes exactly ours. --project (the default)
     writes below the root of the work tree, --user below the home directory; hooks there act only where gitbaton is used already
-    (see baton.everywhere). An install without --track keeps the one that is there, and --track '' takes it away. --trust tells
-    Codex to trust our hooks, and no others, through its own app server. 'agent doctor' says what would not run, and exits with
-    1 then.
+    (see baton.everywhere). --plugin writes a plugin into the client's folder instead, with hooks, skill and a command, and lets
+    the client take it; it acts in every repository in which the client works. An install without --track keeps the one that is
+    there, and --track '' takes it away. --trust tells Codex to trust our hooks, and no others, through its own app server.
+    'agent doctor' says what would not run, and exits with 1 then.
 
     Examples:
         git baton agent list
         git baton agent install claude --dry-run
         git baton agent uninstall claude --dry-run
     """
-    given = {"user": user, "project": project, "all": every, "track": track is not None, "agents-md": agents_md is True}
+    given = {
+        "user": user,
+        "project": project,
+        "plugin": plugin,
+        "all": every,
+        "track": track is not None,
+        "agents-md": agents_md is True,
+    }
     _check(words, {**given, "no-agents-md": agents_md is False, "trust": give, "dry-run": dry_run, "json": json})
-    one_of(user=user, project=project)
+    one_of(user=user, project=project, plugin=plugin)
     if words[0] == "list":
         return _list(_places(ctx), json=json)
     if words[0] == "doctor":
         return say_findings([*agentdoctor.examine(_places(ctx), os.getcwd()), *_paused(ctx)], json=json)
-    if agents_md and user:
-        raise UsageError("--agents-md is for a project, not for --user")
-    where = _places(ctx, user=user, project=not user)[0]
-    clients = agents.named(words[1:], where, every=every, install=words[0] == "install")
-    if words[0] == "uninstall":
-        _carry_out(ctx, where, agents.plan_uninstall(where, clients, every=every), dry_run, "nothing of ours is installed")
-        return 0
-    track = check_new_track(track, kept=_is_there(ctx, track)) if track else track
-    plan = agents.plan_install(where, clients, track=track, agents_md=agents_md, trusted=give)
-    question = agentdoctor.trust_question(where, clients, track, os.getcwd()) if give else None
-    _carry_out(ctx, where, plan, dry_run, "everything is in place")
-    if not dry_run:
+    if agents_md and (user or plugin):
+        raise UsageError("--agents-md is for a project, not for --" + ("user" if user else "plugin"))
+    if plugin and track is not None:
+        raise UsageError("--track is not for --plugin: its hooks are the same in every repository")
+    install, every = words[0] == "install", every or len(words) == 1
+    where = _places(ctx, user=user or plugin, project=not (user or plugin))[0]
+    clients = agents.named(words[1:], where, every=every, install=install, plugin=plugin)
+    if plugin:
+        plan = agents.plan_plugins(where, clients, install=install, trusted=give)
+    elif install:
+        track = check_new_track(track, kept=_is_there(ctx, track)) if track else track
+        plan = agents.plan_install(where, clients, track=track, agents_md=agents_md, trusted=give)
+    else:
+        plan = agents.plan_uninstall(where, clients, every=every)
+    question = agentdoctor.trust_question(where, clients, track, os.getcwd(), plugin=plugin) if give else None
+    _carry_out(ctx, where, plan, dry_run, "everything is in place" if install else "nothing of ours is installed")
+    if install and not dry_run:
         warn_all(levels.doubled(levels.rows(_places(ctx))))
     if question is not None:
         offered = f"would let codex trust our {len(question.wanted)} hooks, through its app server"
@@ -99,7 +113,7 @@ def _check(words: list[str], given: dict[str, bool]) -> None:
         raise UsageError(f"--{wrong[0]} is not for '{words[0]}'")
     if "all" not in taken and len(words) > 1:
         raise UsageError(f"unexpected argument {in_quotes(words[1])}")
-    if "all" in taken and given["all"] == (len(words) > 1):
+    if "all" in taken and given["all"] == (len(words) > 1) and not (given["plugin"] and len(words) == 1):
         act = words[0]
         hints = () if len(words) > 1 else (f"git baton agent {act} claude", "which there are: git baton agent list")
         raise UsageError(f"'{words[0]}' takes the names of agents, or --all", *hints)

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import struct
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -75,7 +76,7 @@ def test_the_command_is_the_same_in_every_client() -> None:
         assert f"`git baton {verb}`" in asked
 
 
-SEEN = {  # what a client writes below its folder in the user's home when it is given our plugin, and the line that switches it off
+SEEN = {  # what a client writes into the user's home when it is given our plugin, and how it is switched off
     "claude": (
         ".claude/settings.json",
         '{"enabledPlugins": {"gitbaton@gitbaton": true, "other@x": true}}',
@@ -83,7 +84,12 @@ SEEN = {  # what a client writes below its folder in the user's home when it is 
         "false, ",
     ),
     "codex": (".codex/config.toml", '[plugins."gitbaton@gitbaton"]\nenabled = true\n', "true", "false"),
-    "copilot": (".copilot/settings.json", '{"enabledPlugins": {"gitbaton@gitbaton": true}}', "true", "false"),
+    "copilot": (
+        ".copilot/settings.json",
+        '{"extraKnownMarketplaces": {"gitbaton": {}}, "enabledPlugins": {"gitbaton@gitbaton": true}}',
+        "true",
+        "false",
+    ),
     "gemini": (".gemini/extensions/gitbaton/gemini-extension.json", '{"name": "gitbaton", "version": "0.2.0"}', "", ""),
     "opencode": (".config/opencode/opencode.json", '{"plugin": ["file:///x/gitbaton-plugin.js"]}', "gitbaton", "other"),
 }
@@ -137,3 +143,110 @@ def test_settings_that_say_nothing_of_plugins_are_none(repo: Sandbox, junk: str)
         (file := Path(os.environ["HOME"], path)).parent.mkdir(parents=True, exist_ok=True)
         file.write_text(junk)
     assert [row["agent"] for row in seen(repo)] == (["gemini"] if "{" in junk else [])
+
+
+PROGRAM = """#!/bin/sh
+echo "$(basename "$0") $*" >> "$HOME/calls"
+case "$0 $*" in
+*codex*'add gitbaton@gitbaton') printf '[plugins."gitbaton@gitbaton"]\\nenabled = true\\n' > "$HOME/.codex/config.toml" ;;
+*codex*'remove gitbaton@gitbaton') rm "$HOME/.codex/config.toml" ;;
+esac
+exit "${FAIL:-0}"
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    """PATH with a codex that takes a plugin, and without the other clients."""
+    (program := tmp_path / "programs/codex").parent.mkdir()
+    program.write_text(PROGRAM)
+    program.chmod(0o755)
+    return f"{program.parent}:{Path(sys.executable).parent}:/usr/bin:/bin"
+
+
+def below(folder: Path) -> dict[str, bytes | None]:
+    """Everything below a folder but our own records."""
+    found = (path for path in folder.rglob("*") if ".local" not in path.parts)
+    return {str(path.relative_to(folder)): None if path.is_dir() else path.read_bytes() for path in found}
+
+
+def test_install_writes_the_plugin_of_each_client_and_uninstall_takes_exactly_that_away(repo: Sandbox, path: str) -> None:
+    home, env = Path(os.environ["HOME"]), {"PATH": path}
+    for name in (".claude/skills", ".codex", ".gemini", ".config/opencode"):
+        (home / name).mkdir(parents=True)
+    (home / ".claude/settings.json").write_text("{}")
+    before, own = below(home), below(repo.path)
+    would = repo.ok("agent", "install", "--plugin", "--dry-run", env=env)
+    assert below(home) == before
+    done = repo.ok("agent", "install", "--plugin", env=env)
+    assert would.out == "".join(f"would {line}\n" for line in done.out.splitlines()) and "a plugin acts in every" in done.err
+    market = home / ".codex/gitbaton"
+    assert (home / "calls").read_text().splitlines() == [
+        f"codex plugin marketplace add {market}",
+        "codex plugin add gitbaton@gitbaton",
+    ]
+    source = json.loads((market / plugins.MARKETPLACE).read_text())["plugins"][0]["source"]
+    for folder in (market / source, home / ".claude/skills/gitbaton"):
+        assert {name: data for name, data in below(folder).items() if data} == {
+            name: data for name, data in below(DATA / "plugin").items() if data
+        }
+    assert below(home / ".gemini/extensions/gitbaton") == below(DATA / "extension")
+    assert (home / ".config/opencode/command/baton.md").is_file()
+    assert {row["agent"]: row["state"] for row in seen(repo)} == dict.fromkeys(
+        ("claude", "codex", "gemini", "opencode"), "installed"
+    )
+    assert repo.ok("agent", "install", "--plugin", env=env).out == "everything is in place\n"
+    repo.ok("agent", "uninstall", "--plugin", env=env)
+    (home / "calls").unlink()
+    assert below(home) == before and not seen(repo) and below(repo.path) == own
+
+
+def test_a_plugin_that_is_behind_is_renewed_and_one_that_the_user_changed_stays(repo: Sandbox, path: str) -> None:
+    home, env = Path(os.environ["HOME"]), {"PATH": path}
+    repo.ok("agent", "install", "claude", "codex", "--plugin", env=env)
+    for folder in (".claude/skills/gitbaton", ".codex/gitbaton/plugin"):
+        (asked := home / folder / "commands/baton.md").write_text("git baton, but mine\n")
+        (home / folder / "plugin.json").unlink()
+    done = repo.ok("agent", "install", "claude", "codex", "--plugin", env=env)
+    assert done.out.splitlines() == [
+        "renew the plugin of Claude Code in '~/.claude/skills/gitbaton', 1 file",
+        "renew the plugin of Codex in '~/.codex/gitbaton', 1 file",
+        "run 'codex plugin add gitbaton@gitbaton'",
+    ]
+    changed = "baton.md' was changed since it was installed, and is left as it is"
+    assert asked.read_text() == "git baton, but mine\n" and done.err.count(changed) == 2
+
+
+def test_a_command_of_the_users_own_stays(repo: Sandbox, path: str) -> None:
+    (theirs := Path(os.environ["HOME"], ".config/opencode/command/baton.md")).parent.mkdir(parents=True)
+    theirs.write_text("twirl it\n")
+    said = repo.ok("agent", "install", "opencode", "--plugin", env={"PATH": path})
+    assert "'~/.config/opencode/command/baton.md' is not ours, and is left as it is" in said.err
+    repo.ok("agent", "uninstall", "opencode", "--plugin")
+    assert theirs.read_text() == "twirl it\n" and not (theirs.parent.parent / "plugins").exists()
+
+
+def test_where_the_program_of_a_client_is_missing_or_fails_it_is_said(repo: Sandbox, path: str) -> None:
+    said = repo.ok("agent", "install", "copilot", "--plugin", env={"PATH": "/usr/bin:/bin"})
+    market = Path(os.environ["HOME"], ".copilot/gitbaton")
+    line = f"copilot plugin marketplace add {market} && copilot plugin install gitbaton@gitbaton"
+    assert f"warning: 'copilot' is not on PATH; where it is: {line}" in said.err
+    failed = repo.baton("agent", "install", "codex", "--plugin", env={"PATH": path, "FAIL": "3"})
+    assert failed.code == 128 and "'codex plugin marketplace add " in failed.err and "ended with 3" in failed.err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("install", "cursor", "--plugin"), "Cursor has no plugins"),
+        (("install", "claude", "--plugin", "--user"), "--user and --plugin exclude each other"),
+        (("install", "claude", "--plugin", "--track", "x"), "--track is not for --plugin"),
+        (("install", "claude", "--plugin", "--agents-md"), "--agents-md is for a project, not for --plugin"),
+        (("install", "claude", "--plugin", "--all"), "takes the names of agents, or --all"),
+        (("list", "--plugin"), "--plugin is not for 'list'"),
+    ],
+)
+def test_what_a_plugin_does_not_take_is_refused(repo: Sandbox, words: tuple[str, ...], said: str) -> None:
+    before = below(Path(os.environ["HOME"]))
+    done = repo.baton("agent", *words)
+    assert done.code == 129 and said in done.err and below(Path(os.environ["HOME"])) == before
