@@ -128,7 +128,7 @@ def test_the_plugin_begins_where_nothing_is(way: str, request: pytest.FixtureReq
     (track,) = repo.git("for-each-ref", "--format=%(refname:lstrip=3)", "refs/baton/tracks").splitlines()
     assert f"git baton: the state of track '{track}'" in cold.text and STEP not in cold.text
     steps = [c["step"] for c in repo.ok("log", track, "--json").json["checkpoints"]]
-    assert steps == ["turn ended: And anew", "turn ended: Round up."][-len(steps) :]
+    assert steps.count("turn ended: Round up.") == 1
 
 
 def test_claude_says_that_it_is_valid(request: pytest.FixtureRequest) -> None:
