@@ -24,8 +24,10 @@ from gitbaton.agents.records import (
     nth,
     plain,
     ran,
+    replied,
     searched,
     state_of,
+    summed,
     text_of,
     texts_of,
     time_of,
@@ -351,6 +353,10 @@ def _answered(record: Record, at: float | None) -> Iterator[Sign]:
     """Yield the signs of what the agent said and called."""
     message = dict_of(record.get("message"))
     if message.get("model") != "<synthetic>" and record.get("isApiErrorMessage") is not True:
+        used = dict_of(message.get("usage"))
+        cached = used.get("cache_read_input_tokens") or 0
+        read = summed(used.get("input_tokens"), used.get("cache_creation_input_tokens"), cached)
+        yield from replied(at, word(message.get("id")), message.get("model"), read, used.get("output_tokens"), cached)
         yield from words(Said, at, message.get("content"))
     for block in map(dict_of, list_of(message.get("content"))):
         if block.get("type") == "tool_use":

@@ -22,6 +22,7 @@ from gitbaton.agents.records import (
     patched,
     plain,
     ran,
+    replied,
     text_of,
     texts_of,
     time_of,
@@ -105,7 +106,10 @@ class Codex(Client):
     }
     leaves = ("config.toml", "below [hooks.state]; without them it lets nothing run")
     files = ("sessions/[0-9]*/[0-9]*/[0-9]*/rollout-*-{0}.jsonl", "archived_sessions/rollout-*-{0}.jsonl")
-    mark = rb'"(?:item_completed|thread_rolled_back|user_message|agent_message|message)"|_call(?:_output)?"'
+    mark = (
+        rb'"(?:item_completed|thread_rolled_back|user_message|agent_message|message|token_count|turn_context)"'
+        rb'|_call(?:_output)?"'
+    )
     resume = "codex resume {}"
 
     def plugins(self, of: Installed) -> Iterator[tuple[str, str, bool]]:
@@ -128,8 +132,13 @@ class Codex(Client):
         found: list[Record] = []
         above: int | None = None
         spoken: int | None = None
+        model: object = None
         for record in records:
             payload = dict_of(record.get("payload"))
+            if record.get("type") == "turn_context":
+                model = payload.get("model")
+            elif payload.get("type") == "token_count":
+                record = {**record, "model": model}
             if record.get("type") == "response_item":
                 role, key = payload.get("role"), word(payload.get("call_id"))
                 spoken = len(found) if role == "assistant" else spoken
@@ -168,6 +177,8 @@ class Codex(Client):
                 return
             yield from _shown(payload)
             yield from _response(payload, record, at)
+        elif kind == "token_count":
+            yield from _used(at, dict_of(payload.get("info")), record.get("model"))
         elif kind == "user_message":
             yield from words(Asked, at, _said(payload.get("message")))
         elif kind == "agent_message":
@@ -327,6 +338,15 @@ def _item(item: Record, begun: float | None, done: float | None) -> Iterator[Sig
         for path, change in dict_of(item.get("changes")).items():
             for changed in (path, dict_of(change).get("move_path")):
                 yield from patched(begun, done, key, changed, made=item.get("status") == "completed")
+
+
+def _used(at: float | None, info: Record, model: object) -> Iterator[Sign]:
+    """The tokens of the last request; that is told again with the same total, as it is or as nothing."""
+    total, last = (dict_of(info.get(name)) for name in ("total_token_usage", "last_token_usage"))
+    key = "/".join(str(total.get(name)) for name in ("total_tokens", "input_tokens", "output_tokens")) if total else None
+    yield from replied(
+        at, key, model, last.get("input_tokens"), last.get("output_tokens"), last.get("cached_input_tokens") or 0
+    )
 
 
 def _command(found: object) -> object:

@@ -16,12 +16,15 @@ from gitbaton.agents.records import (
     list_of,
     looked,
     name_of,
+    number,
     parsed,
     patched,
     plain,
     ran,
     record_of,
+    replied,
     state_of,
+    summed,
     text_of,
     time_of,
     where,
@@ -90,7 +93,7 @@ class Copilot(Client):
     editors = ("create", "edit", "apply_patch", *Client.editors)  # of its own, and of the hooks of Claude Code
     places = ("COPILOT_PROJECT_DIR",)
     files = ("session-state/{0}/events.jsonl",)
-    mark = rb'"(?:user\.message|assistant\.message|tool\.execution_(?:start|complete)|session\.snapshot_rewind)"'
+    mark = rb'"(?:(?:user|assistant)\.message|tool\.execution_(?:start|complete)|session\.(?:snapshot_rewind|usage_record))"'
     calls = True
 
     def told(self, fields: Fields, env: Mapping[str, str]) -> dict[str, object] | None:
@@ -208,6 +211,13 @@ def _told(kind: str, data: Record, at: float | None) -> Iterator[Sign]:
             yield from words(Asked, at, data.get("content"))
     elif kind == "assistant.message":
         yield from words(Said, at, data.get("content"))
+    elif kind == "session.usage_record":
+        used = dict_of(data.get("usage"))
+        of, cached = word(dict_of(used.get("accounting")).get("usageId")), used.get("cacheReadTokens") or 0
+        read = used.get("inputTokens")
+        if number(read) < number(cached):  # some models' count of what they read has nothing of the cache in it
+            read = summed(read, used.get("cacheWriteTokens"), cached)
+        yield from replied(at, of, used.get("model"), read, used.get("outputTokens"), cached)
     elif kind == "tool.execution_start":
         given = dict_of(data.get("arguments"))
         if data.get("toolName") == "bash":

@@ -14,6 +14,7 @@ from gitbaton.agents.payload import valid
 from gitbaton.agents.signs import (
     POINT,
     STATES,
+    Answered,
     Asked,
     Called,
     CommandRun,
@@ -29,6 +30,7 @@ from gitbaton.agents.signs import (
 )
 from gitbaton.agents.turns import MINUTE, Deed, actions, alike, answers, one_line, rows, tidy
 from gitbaton.base.codec import Json, cut, ending, first_line, idle, middle
+from gitbaton.base.model import NO_TOKENS, Usage
 from gitbaton.base.values import TYPE_CHECKING, replace, value
 
 if TYPE_CHECKING:
@@ -81,6 +83,7 @@ _FILE = r"(?<![\w./@+~-])(?:[\w./@+~-]*/)?[\w@+~-][\w.@+~-]*\.[A-Za-z][A-Za-z0-9
 _RAW = 120  # actions that are looked through for the like
 _FAILED = 5  # failures that nothing has mended
 _UNHEARD = 5
+_PROMPTS_COUNTED, _ANSWERS = 10, 20  # of which the tokens are kept
 _LOOKED, _TAIL = 64 << 10, 8 << 10  # characters of a text, and of an output's end, that are redacted before they are cut
 _POINT = r"[ \t]{0,12}(?:[-*+\u2022]|\(?[0-9]{1,3}[.)]|[\u2610\u2611\u2612\u2713\u2714\u2717])[ \t]+\S"
 _POINTS = 3
@@ -170,6 +173,26 @@ class Unheard:
 
 
 @value
+class AnswerUsage:
+    """The tokens of a request, by its key; None where they were not told."""
+
+    key: str
+    usage: Usage | None
+
+
+@value
+class PromptUsage:
+    """The tokens of the requests that followed the prompt of a number, and the model that answered last, ``at`` when;
+    ``unknown``: how many requests there are besides, at least, of which they were not told."""
+
+    prompt: int
+    at: float
+    model: str
+    usage: Usage = NO_TOKENS
+    unknown: int = 0
+
+
+@value
 class Facts:
     """The facts of a session: its plan (None where none was ever written), what that is called and when it changed, the keys
     of items that are not its own but a subagent's (``beside``), newest last; the newest test runs, newest first; edited files,
@@ -184,7 +207,8 @@ class Facts:
     first, whether it said something last (``spoke``), and whether it did more than look (``acted``); ``since``: when it, with
     those that only go on with it, was begun, and the one before: failures of others count no more, but for those of
     ``checks``. ``calls`` have not ended. ``begun`` and ``until``: the times of the first record and of the newest; ``ended``:
-    the keys of commands that have ended; ``edits``: when the newest ten edits were made.
+    the keys of commands that have ended; ``edits``: when the newest ten edits were made; ``used``: the tokens by prompts,
+    oldest first, and ``answers``, those of the last requests.
     """
 
     plan: tuple[Item, ...] | None = None
@@ -221,6 +245,8 @@ class Facts:
     until: float = 0.0
     ended: tuple[str, ...] = ()
     edits: tuple[float, ...] = ()
+    used: tuple[PromptUsage, ...] = ()
+    answers: tuple[AnswerUsage, ...] = ()
 
 
 @value
@@ -297,10 +323,14 @@ class _Fold:
         self.deeds: dict[str, Deed | OpenCall] = {deed.key: deed for deed in facts.deeds}
         self.commands: list[tuple[Command, str] | Command] = list(facts.commands)
         self.calls, self.fresh = {call.key: call for call in facts.calls}, set[str]()
+        self.used, self.answers = list(facts.used), {one.key: one for one in facts.answers}
 
     def take(self, sign: Sign) -> None:
         """Take one sign in."""
         at = self._time(sign.at)
+        if isinstance(sign, Answered):
+            self._count(sign, at if sign.key else 0.0)
+            return
         self.until = max(self.until, 0.0 if sign.at is None else at)
         self.begun = self.begun or at
         if isinstance(sign, CommandRun):
@@ -328,6 +358,25 @@ class _Fold:
     def _time(self, at: float | None) -> float:
         """A moment of the record, as it is kept; clocks jump, and nothing has happened after now."""
         return round(self.now if at is None else min(at, self.now), 3)
+
+    def _count(self, sign: Answered, at: float) -> None:
+        """Add the tokens of a request to those of the newest prompt; of one that is told again what it has grown by."""
+        last = self.used[-1] if self.used else None
+        if last is None or last.prompt != self.turns:
+            last = PromptUsage(prompt=self.turns, at=at, model=last.model if last is not None else "")
+            self.used.append(last)
+        old = self.answers.pop(sign.key, None) if sign.key else None
+        was = old.usage if old is not None else None
+        now = was if sign.usage is None else sign.usage.most(was or NO_TOKENS)
+        if sign.key:
+            self.answers[sign.key] = AnswerUsage(key=valid(sign.key), usage=now)
+        self.used[-1] = replace(
+            last,
+            at=max(last.at, at),
+            model=sign.model or last.model,
+            usage=last.usage + (now or NO_TOKENS) - (was or NO_TOKENS),
+            unknown=last.unknown + (now is None) - (old is not None and was is None),
+        )
 
     def _begin(self, kind: Kind, key: str, text: str, at: float) -> None:
         again = kind == "edited" and self.edited.get(text) == at  # some clients write a record twice
@@ -672,6 +721,8 @@ class _Fold:
             until=self.until,
             ended=tuple(self.ended)[-_ENDED:],
             edits=tuple(self.edits[-_EDITS:]),
+            used=tuple(self.used[-_PROMPTS_COUNTED:]),
+            answers=tuple(self.answers.values())[-_ANSWERS:],
         )
 
     def _found(self) -> tuple[str, ...]:
@@ -762,12 +813,22 @@ def unsaid(facts: Facts, *, asked: bool) -> Facts:
     return replace(facts, asked=prompts, latest=latest, calls=calls, **none)
 
 
+def usage_of(facts: Facts, since: float, until: float, later: int) -> tuple[str | None, Usage | None]:
+    """Return the model that answered last from one moment to another, and the tokens of all requests that were answered there,
+    but for those of so many ``later`` prompts; None where they are not known."""
+    used = [one for one in facts.used if since <= one.at <= until and one.prompt <= facts.turns - later]
+    whole = sum((one.usage for one in used), NO_TOKENS)
+    known = whole != NO_TOKENS and not any(one.unknown for one in used)
+    return (used[-1].model or None if used else None), (whole if known else None)
+
+
 def line_of(prompt: KeptPrompt) -> str:
     """The first line of a prompt, as a step has it."""
     return cut(first_line(prompt.text), ITEM)
 
 
-_VALUES = {one.__name__: one for one in (Item, KeptPrompt, Command, Failure, Touched, OpenCall, Test, Deed, Unheard)}
+_KINDS = (Item, KeptPrompt, Command, Failure, Touched, OpenCall, Test, Deed, Unheard, Usage, AnswerUsage, PromptUsage)
+_VALUES = {one.__name__: one for one in _KINDS}
 
 
 def document(facts: Facts) -> dict[str, Json]:

@@ -18,6 +18,8 @@ from gitbaton.agents.records import (
     nth,
     parsed,
     ran,
+    replied,
+    summed,
     texts_of,
     time_of,
     whole,
@@ -99,6 +101,9 @@ class Gemini(Client):
                 texts = texts_of(record.get("displayContent") or content)
                 yield from words(Asked, at, [_alone(text) for text in texts if not text.startswith(_OURS)])
         elif kind == "gemini" and "$set" not in record:
+            used = dict_of(record.get("tokens"))
+            read, wrote = summed(used.get("input"), used.get("tool")), summed(used.get("output"), used.get("thoughts"))
+            yield from replied(at, word(record.get("id")), record.get("model"), read, wrote, used.get("cached") or 0)
             yield from words(Said, at, content)
         for call in map(dict_of, list_of(record.get("toolCalls"))):
             name = name_of(call.get("name"))

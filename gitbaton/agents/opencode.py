@@ -19,8 +19,11 @@ from gitbaton.agents.records import (
     nth,
     number,
     patched,
+    plain,
     ran,
     record_of,
+    replied,
+    summed,
     texts_of,
     time_of,
     whole,
@@ -95,13 +98,15 @@ class OpenCode(Client):
                 yield from words(Asked, at, [_unquoted(text) for text in texts_of(data.get("text"))])
             elif who == "assistant" and record.get("message_agent") != "compaction":
                 yield from words(Said, at, data.get("text"))
+        elif kind == "step-finish":
+            yield from _used(at, record, dict_of(data.get("tokens")))
         elif kind == "tool":
             yield from _call(at, word(data.get("callID")), data.get("tool"), dict_of(data.get("state")))
 
     def rows(self, session: str, since: int, env: Mapping[str, str], most: int) -> Query | None:
         """Parts of messages, each beside its message."""
         sql = (
-            "SELECT part.time_updated AS time_updated, part.time_created AS time_created, part.data AS data,"
+            "SELECT part.id AS id, part.time_updated AS time_updated, part.time_created AS time_created, part.data AS data,"
             " message.data AS message FROM part JOIN message ON part.message_id = message.id"
             f" WHERE part.session_id = ? AND part.time_updated > ? ORDER BY part.time_created DESC, part.id DESC LIMIT {most}"
         )
@@ -118,7 +123,8 @@ class OpenCode(Client):
         if part is None or message is None:
             return None, row["time_updated"]
         said = {"message_role": message.get("role"), "message_agent": message.get("agent")}
-        return {**said, "time_created": row["time_created"], "data": part}, row["time_updated"]
+        said["model"] = "/".join(filter(None, (plain(message.get(name)) for name in ("providerID", "modelID"))))
+        return {**said, "id": row["id"], "time_created": row["time_created"], "data": part}, row["time_updated"]
 
     def plan(self, session: str | None, transcript: str | None, env: Mapping[str, str], most: int) -> Query | None:
         """In the same database."""
@@ -146,6 +152,14 @@ def _unquoted(prompt: str) -> str:
     blanks."""
     found = re.fullmatch(_QUOTED, prompt.strip())
     return found[1].replace('\\"', '"') if found and " " in found[1] else prompt
+
+
+def _used(at: float | None, record: Record, tokens: Record) -> Iterator[Sign]:
+    """The tokens of a request; versions that tell no total have the reasoning in the output already."""
+    cache = dict_of(tokens.get("cache"))
+    read = summed(tokens.get("input"), cache.get("write"), cache.get("read"))
+    wrote = summed(tokens.get("output"), tokens.get("reasoning") if "total" in tokens else 0)
+    yield from replied(at, word(record.get("id")), record.get("model"), read, wrote, cache.get("read") or 0)
 
 
 def _call(at: float | None, key: str | None, name: object, state: Record) -> Iterator[Sign]:

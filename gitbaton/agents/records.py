@@ -12,6 +12,7 @@ from gitbaton.agents.client import Client, folder
 from gitbaton.agents.payload import MAX_PATH, valid, word
 from gitbaton.agents.signs import (
     POINT,
+    Answered,
     Asked,
     Branch,
     Called,
@@ -27,6 +28,7 @@ from gitbaton.agents.signs import (
     Searched,
     Shown,
 )
+from gitbaton.base.model import Usage
 from gitbaton.base.values import TYPE_CHECKING, value
 
 if TYPE_CHECKING:
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 MAX_LINE = 8 << 20  # of a longer line nothing is shown, and no id is looked for in it
 _SESSION = r"[A-Za-z0-9_-]{1,128}\Z"
 _ID = r"[A-Za-z0-9._:-]{1,128}\Z"
+_MODEL = r"[A-Za-z0-9][A-Za-z0-9._:/@+()\[\]-]{0,127}\Z"
 _STATES: dict[str, State] = {
     "pending": "open",
     "blocked": "open",
@@ -298,6 +301,24 @@ def searched(at: float | None, text: str) -> Iterator[Sign]:
     """Yield the sign of what a search found."""
     if text:
         yield Searched(at=at, text=text)
+
+
+def replied(
+    at: float | None, key: str | None, model: object, read: object = None, wrote: object = None, cached: object = 0
+) -> Iterator[Sign]:
+    """The answer to a request: which model gave it, how many tokens it ``read``, also those from its cache, and ``wrote``."""
+    name = model if isinstance(model, str) and re.match(_MODEL, model) else ""
+    counts = [count for count in (read, wrote, cached) if isinstance(count, int) and not isinstance(count, bool)]
+    whole = len(counts) == 3 and all(0 <= count < _MS for count in counts)
+    usage = Usage(input=max(0, counts[0] - counts[2]), output=counts[1], cached=counts[2]) if whole else None
+    if key and (name or usage):
+        yield Answered(at=at, key=key, model=name, usage=usage)
+
+
+def summed(*counts: object) -> int | None:
+    """The sum of some numbers of tokens, of which those that are not told are none; None where the first is not told."""
+    known = [count for count in counts if isinstance(count, int) and not isinstance(count, bool)]
+    return sum(known) if counts and known[:1] == [counts[0]] else None
 
 
 def _path(path: object) -> str | None:

@@ -10,6 +10,8 @@ from gitbaton.base.values import TYPE_CHECKING, value
 if TYPE_CHECKING:
     from typing import Literal
 
+    from gitbaton.base.model import Usage
+
     State = Literal["open", "doing", "done", "dropped"]
 
 Record = dict[str, object]
@@ -175,7 +177,19 @@ class Ended:
     refused: bool = False
 
 
-Sign = Asked | Said | Planned | Named | CommandRun | Edited | Looked | Searched | Called | Ended
+@value
+class Answered:
+    """A request was answered by the ``model``, empty where the record does not say which, with the ``usage`` of that request,
+    None where it does not tell. ``key`` names the request: a client that writes an answer down in parts, or again when it
+    grows, tells of it each time, and the most counts. Without one: requests before this are not known."""
+
+    at: float | None
+    key: str
+    model: str = ""
+    usage: Usage | None = None
+
+
+Sign = Answered | Asked | Said | Planned | Named | CommandRun | Edited | Looked | Searched | Called | Ended
 
 
 _ABOVE, _NOTHING = -1, -2  # stand for what is above the records, and for a conversation's beginning

@@ -168,12 +168,54 @@ class FileState:
 
 
 @value
+class Usage:
+    """Tokens of a model: ``input`` that it read anew, ``output`` that it wrote, with its reasoning, and ``cached`` that it read
+    from its cache."""
+
+    input: int
+    output: int
+    cached: int = 0
+
+    def __add__(self, other: Usage) -> Usage:
+        """Add those of other requests."""
+        return Usage(input=self.input + other.input, output=self.output + other.output, cached=self.cached + other.cached)
+
+    def __sub__(self, other: Usage) -> Usage:
+        """Take those of some requests away."""
+        return Usage(input=self.input - other.input, output=self.output - other.output, cached=self.cached - other.cached)
+
+    def most(self, other: Usage) -> Usage:
+        """Return the greater number of each kind."""
+        pairs = ((self.input, other.input), (self.output, other.output), (self.cached, other.cached))
+        read, wrote, cached = map(max, pairs)
+        return Usage(input=read, output=wrote, cached=cached)
+
+
+NO_TOKENS = Usage(input=0, output=0)
+
+
+@value
+class TurnsUsage:
+    """The tokens of some ``turns``, and the models that answered in them, the newest first; ``untold``: how many other turns
+    there are of which they are not known."""
+
+    usage: Usage = NO_TOKENS
+    turns: int = 0
+    untold: int = 0
+    models: tuple[str, ...] = ()
+
+
+@value
 class Agent:
-    """The coding agent that took a checkpoint. ``transcript``: a Transcript as text, see gitbaton.base.codec.checkpoint."""
+    """The coding agent that took a checkpoint. ``transcript``: a Transcript as text, see gitbaton.base.codec.checkpoint.
+    ``model``: the one that answered last in the turn that the checkpoint is of, and ``usage``: the tokens of that turn, without
+    those of subagents; None where they are not known."""
 
     name: str
     session: str | None = None
     transcript: str | None = None
+    model: str | None = None
+    usage: Usage | None = None
 
 
 def session_key(agent: Agent | None) -> tuple[str, str | None]:

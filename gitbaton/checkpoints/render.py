@@ -49,6 +49,8 @@ from gitbaton.base.model import (
     Stored,
     TestRun,
     Told,
+    TurnsUsage,
+    Usage,
     at_prompt,
     is_turn,
     prompt_in,
@@ -451,6 +453,28 @@ def stored_document(stored: Stored) -> dict[str, Json]:
         "foreign": stored.foreign_words,
         **({"restored": stored.restored} if stored.restored else {}),
     }
+
+
+def tokens(usage: Usage) -> str:
+    """Return numbers of tokens in one line: ``12k tokens in, 1.2k out, 210k cached``."""
+    read, wrote, cached = map(_thousands, (usage.input, usage.output, usage.cached))
+    return f"{read} tokens in, {wrote} out, {cached} cached"
+
+
+def _thousands(count: int) -> str:
+    """Return a number as people write it, two or three digits of it: ``950``, ``1.2k``, ``12k``, ``3.1M``."""
+    power = next((power for power in range(4) if count < 999.5 * 1000**power), 4)
+    number = count / 1000**power
+    return f"{number:.{int(power > 0 and number < 9.95)}f}{('', 'k', 'M', 'G', 'T')[power]}"
+
+
+def turns_tokens(found: TurnsUsage) -> str:
+    """Return the tokens of turns in one line, with the models; empty where they are known of none."""
+    if not found.turns:
+        return ""
+    untold = f", not known of {found.untold} more" if found.untold else ""
+    models = f" ({', '.join(map(line, found.models))})" if found.models else ""
+    return f"{tokens(found.usage)}, {counted(found.turns, 'turn')}{untold}{models}"
 
 
 def live_document(live: Live) -> dict[str, Json]:

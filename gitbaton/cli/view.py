@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
 from gitbaton.base.codec import bare, counted, first_line, plain
-from gitbaton.base.model import DecisionChanges, FileState, Live, Since, Stored, Told
+from gitbaton.base.model import Checkpoint, DecisionChanges, FileState, Live, Since, Stored, Told
 from gitbaton.base.values import value
 from gitbaton.checkpoints.baton import Baton
 from gitbaton.checkpoints.render import (
@@ -26,6 +26,7 @@ from gitbaton.checkpoints.render import (
     test_changes,
     test_result,
     title_of,
+    tokens,
     turn_of,
     validation,
     verdict,
@@ -121,7 +122,7 @@ def words(baton: Baton, look: Look, stored: Stored, facts: ViewFacts) -> list[Vi
     on = f", on {bare(c.branch) if c.branch else 'a detached HEAD'} at {baton.abbreviate(c.head)}" if c.head else ""
     kind = (look.kind(stored)[0], (f" {KINDS.get(c.kind, c.kind)}", look.kind(stored)[0][1]))
     turn = f", turn {turn_of(c)}" if title_of(c).startswith(f"turn {turn_of(c)}  ") else ""
-    rows = [ViewRow(name="taken", text=f"{_when(look, c.created)}{by}{turn}{on}", state=kind), *_during(c.files)]
+    rows = [ViewRow(name="taken", text=f"{_when(look, c.created)}{by}{turn}{on}", state=kind), *_model(c), *_during(c.files)]
     if c.carried is not None:
         rows += [] if turn else [ViewRow(name="title", text=title_of(c))]
         then = f": {passed(since) or 'nothing'}" if since is not None else ""
@@ -201,6 +202,14 @@ def files(look: Look, stored: Stored, table: str) -> list[ViewRow]:
         *rows,
         *(ViewRow(name=key, text="\n".join(said)) for key, said in (("left out", left), ("in index", flagged)) if said),
     ]
+
+
+def _model(c: Checkpoint) -> Iterator[ViewRow]:
+    """Yield which model was at work in the turn of a checkpoint, and its tokens."""
+    said = [first_line(c.agent.model)] if c.agent and c.agent.model else []
+    said += [tokens(c.agent.usage)] if c.agent and c.agent.usage else []
+    if said:
+        yield ViewRow(name="model", text=", ".join(said))
 
 
 def _during(files: FileState | None) -> Iterator[ViewRow]:

@@ -37,7 +37,8 @@ class Talk:
         record |= more
         self.last = self.last if record["isSidechain"] else str(record["uuid"])
         with self.path.open("a") as file:
-            file.write(json.dumps({**record, "message": {"role": kind, "content": content}}) + "\n")
+            message = {"role": kind, "content": content, **record.pop("message", {})}
+            file.write(json.dumps({**record, "message": message}) + "\n")
 
     def ask(self, text: str) -> str | None:
         """The user says something; the record before it, which ``back`` can lead to."""
@@ -63,6 +64,12 @@ class Talk:
     def say(self, text: str) -> None:
         """The agent says something."""
         self.record("assistant", [{"type": "text", "text": text}])
+
+    def answer(self, key: str, read: int, wrote: int, cached: int = 0, model: str = "claude-opus-4-5", **more: Any) -> None:
+        """A part of an answer to a request, with the tokens that the client knows of by then."""
+        used = {"input_tokens": read, "output_tokens": wrote, "cache_read_input_tokens": cached}
+        told = {"id": key, "model": model, "usage": {**used, "cache_creation_input_tokens": 0}}
+        self.record("assistant", [{"type": "text", "text": f"part {next(self.ids)}"}], message=told, **more)
 
     def call(self, name: str, given: dict[str, Any], output: str = "", status: int = 0, **more: Any) -> None:
         """A tool is called, and ends."""

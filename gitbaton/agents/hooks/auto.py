@@ -290,6 +290,12 @@ def _with_records(baton: Baton, occasion: _Occasion, due: _Due) -> tuple[_Due, C
         step = on_record(step, whose, observed, seen)
     if seen is not None and seen.later > 0 and seen.facts.open:  # the end is that of a turn before the one that goes on
         due = replace(due, kept=replace(due.kept, open=True), turn=None, ends=False)
+    if due.turn is not None and seen is not None and not now:
+        from gitbaton.agents.facts import usage_of
+
+        until = occasion.ended.at if occasion.ended is not None else float("inf")
+        model, usage = usage_of(seen.facts, whose.began_at / 1000, until, seen.later)
+        agent = replace(agent, model=model, usage=usage)
     turn = due.turn and _edited(baton, due.turn, whose, seen, occasion.ended)
     return due, replace(draft.checkpoint, step=_begun(step, _STEP), agent=agent, observed=observed, turn=turn), news
 

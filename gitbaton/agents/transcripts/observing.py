@@ -15,7 +15,7 @@ from gitbaton.agents import facts as folding
 from gitbaton.agents.client import Client, Query, client
 from gitbaton.agents.facts import Command, End, Facts, Test
 from gitbaton.agents.records import may_tell, record_of, signs
-from gitbaton.agents.signs import Asked, Branch, Edited, Looked, Planned, Record, Sign
+from gitbaton.agents.signs import Answered, Asked, Branch, Edited, Looked, Planned, Record, Sign
 from gitbaton.agents.transcripts.files import blocks, lines_back, opened
 from gitbaton.agents.turns import Deed, one_line
 from gitbaton.base.clients import DATABASES, HookEvent
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from gitbaton.checkpoints.config import Observe
 
-VERSION = 3
+VERSION = 4
 MOST = 32 << 20
 """Bytes of a transcript that one look reads, from its end."""
 SECONDS = 0.11
@@ -223,8 +223,8 @@ def _branch_after(fd: int, of: Client, seen: Seen, size: int, seconds: float) ->
             return None
     told = [(sign, kept) for record, kept in zip(records, branch.kept, strict=True) for sign in signs(of, record)]
     found, taken = [sign for sign, kept in told if kept], (*seen.taken, *_taken(told))[-_TAKEN:]
-    if not reached and seen.at == 0:
-        found = [*_head(fd, of), *found]
+    if not reached:
+        found = [*(_head(fd, of) if seen.at == 0 else ()), Answered(at=None, key=""), *found]
     leaf, partial = branch.last or seen.leaf, seen.partial or not reached
     return replace(seen, at=end, mark=_mark(fd, end), leaf=leaf, linked=branch.linked, taken=taken, partial=partial), found
 
@@ -315,9 +315,10 @@ def _rows_after(of: Client, session: str, before: Seen) -> tuple[Seen, list[Sign
         since = max((at for at in times if at <= before.at / 1000), default=0.0) + _CLOCK * 2
         until = min((at for at in times if at > before.at / 1000), default=_EVER)
         seen = replace(seen, taken=(*seen.taken, (since, until))[-_TAKEN:])
-    partial = seen.partial or len(rows) >= _ROWS
+    if len(rows) >= _ROWS:
+        seen, found = replace(seen, partial=True), [Answered(at=None, key=""), *found]
     number = _left(of, session, newest)
-    return replace(seen, at=newest, mark=seen.mark if number is None else number, partial=partial), found
+    return replace(seen, at=newest, mark=seen.mark if number is None else number), found
 
 
 def _left(of: Client, session: str, until: int) -> int | None:
@@ -351,7 +352,8 @@ def last_deed(event: HookEvent) -> float:
     with open(fd, "rb"), suppress(OSError):
         for line in lines_back(fd, max(0, os.fstat(fd).st_size - MOST), os.fstat(fd).st_size):
             record = record_of(line) if may_tell(of, line) else None
-            found = [sign.at for sign in (signs(of, record) if record is not None else ()) if not isinstance(sign, Asked)]
+            told = signs(of, record) if record is not None else ()
+            found = [sign.at for sign in told if not isinstance(sign, (Answered, Asked))]
             if times := [at for at in found if at is not None]:
                 return max(times)
             if time.monotonic() > late:

@@ -14,6 +14,7 @@ from gitbaton.base.codec.checkpoint import (
     told_bytes,
     told_document,
     transcript_text,
+    usage_document,
 )
 from gitbaton.base.codec.notes import Note, entry, parse_note, short, track_in
 from gitbaton.base.codec.text import (
@@ -98,4 +99,5 @@ __all__ = [
     "told_document",
     "track_in",
     "transcript_text",
+    "usage_document",
 ]

@@ -48,6 +48,7 @@ from gitbaton.base.model import (
     Told,
     Transcript,
     Turn,
+    Usage,
     Withdrawn,
     WorktreeId,
 )
@@ -328,6 +329,7 @@ def validate(checkpoint: Checkpoint) -> None:
     ]
     if c.agent is not None:
         who = [("agent's name", c.agent.name), ("agent's session", c.agent.session), ("agent's transcript", c.agent.transcript)]
+        who.append(("agent's model", c.agent.model))
         texts += [(name, text) for name, text in who if text is not None]
     for name, text in texts:
         _check_text(name, text)
@@ -387,7 +389,7 @@ def document(c: Checkpoint) -> dict[str, Json]:
     that are older than it, or are to stay, ``standing``, and only one of an agent's turn ``turn``."""
     agent: Json = None
     if c.agent is not None:
-        agent = {"name": c.agent.name, "session": c.agent.session, "transcript": c.agent.transcript}
+        agent = _agent_document(c.agent)
     words: dict[str, Json] = {
         "v": VERSION,
         "track": c.track,
@@ -413,6 +415,17 @@ def document(c: Checkpoint) -> dict[str, Json]:
         standing=None if c.standing is None else _standing_document(c.standing),
         turn=None if c.turn is None else _turn_document(c.turn),
     )
+
+
+def _agent_document(agent: Agent) -> Json:
+    usage = None if agent.usage is None else usage_document(agent.usage)
+    who: dict[str, Json] = {"name": agent.name, "session": agent.session, "transcript": agent.transcript}
+    return who | _given(model=agent.model, usage=usage)
+
+
+def usage_document(usage: Usage) -> dict[str, Json]:
+    """Return the JSON object of a number of tokens."""
+    return {"input": usage.input, "output": usage.output, "cached": usage.cached}
 
 
 def _restore_document(r: Restore) -> Json:
@@ -537,9 +550,7 @@ def decode(raw: bytes) -> Checkpoint:
         head=r.maybe_oid("head"),
         created=r.time("created"),
         extra=extra,
-        agent=Agent(name=agent.text("name"), session=agent.maybe("session"), transcript=agent.maybe("transcript"))
-        if agent
-        else None,
+        agent=_agent(agent) if agent else None,
         files=_files(files) if files else None,
         previous=r.maybe_oid("previous"),
         restore=_restore(restore) if restore else None,
@@ -547,6 +558,17 @@ def decode(raw: bytes) -> Checkpoint:
         observed=read_observed(observed) if observed else None,
         standing=_standing(standing, len(decisions)) if standing else None,
         turn=_turn(turn) if turn else None,
+    )
+
+
+def _agent(r: Reader) -> Agent:
+    usage = r.maybe_object("usage") if "usage" in r.value else None
+    return Agent(
+        name=r.text("name"),
+        session=r.maybe("session"),
+        transcript=r.maybe("transcript"),
+        model=r.maybe("model") if "model" in r.value else None,
+        usage=Usage(input=usage.count("input"), output=usage.count("output"), cached=usage.count("cached")) if usage else None,
     )
 
 

@@ -209,6 +209,7 @@ class Redactor:
             decisions=tuple(map(self.text, c.decisions)),
             label=None if c.label is None else self.text(c.label),
             extra=self._extra(c.extra),
+            agent=c.agent and (replace(c.agent, model=self.text(c.agent.model)) if c.agent.model else c.agent),
             carried=carried,
             observed=c.observed and self.observed(c.observed),
             standing=c.standing and self._standing(c, c.standing),

@@ -6,20 +6,29 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from datetime import datetime
+from datetime import date, datetime
 from itertools import islice
 
 from gitbaton.base.codec import counted, cut, digest, earlier_ids, first_line, in_quotes
 from gitbaton.base.errors import BatonError, NotFoundError
 from gitbaton.base.model import BEFORE_PROMPT, LAST_PROMPT, Checkpoint, Oid, Stored, at_prompt, is_turn
-from gitbaton.base.values import value
+from gitbaton.base.values import replace, value
 from gitbaton.care.scanning.objects import scanner
 from gitbaton.checkpoints.baton import Baton
 from gitbaton.checkpoints.names import parted
-from gitbaton.checkpoints.render import current_plans, quoted, since_run, test_result, turn_of, turn_prompt, verdict
+from gitbaton.checkpoints.render import (
+    current_plans,
+    quoted,
+    since_run,
+    test_result,
+    turn_of,
+    turn_prompt,
+    turns_tokens,
+    verdict,
+)
 from gitbaton.checkpoints.store import SAFETY
 from gitbaton.checkpoints.store.chain import AFTER, in_beside, replay
-from gitbaton.checkpoints.store.turns import turn_key
+from gitbaton.checkpoints.store.turns import turn_key, turns_usage
 from gitbaton.checkpoints.survey import tests_then
 from gitbaton.git.questions import is_ancestor, worktrees
 from gitbaton.git.run import zsplit
@@ -156,6 +165,7 @@ def summary(baton: Baton, given: SummaryPart, folders: Mapping[str, str]) -> lis
         ("What was done", list(dict.fromkeys(_done(baton, items, text)))),
         ("Decisions", [f"- {said}" for said in decisions.values()]),
         ("Tests", list(_tests(baton, last, text))),
+        ("Models and tokens", list(_used(given.items, text))),
         ("Commits", list(_commits(baton, given, text))),
         ("Files", list(_files(baton, given.begin, last, text))),
         ("Open", list(_open(last, text))),
@@ -257,6 +267,18 @@ def _tests(baton: Baton, last: Stored, text: Callable[[str], str]) -> Iterator[s
         stale = "" if changed == () else ", before the last changes" if changed else ", what changed since is unknown"
         yield f"- {text(run.command)}: {test_result(run)}{stale}"
         yield from (f"  - failed: {text(name)}" for name in run.names)
+
+
+def _used(items: Sequence[Stored], text: Callable[[str], str]) -> Iterator[str]:
+    """Yield the tokens of each day's turns, also of those with changes that were taken back, and of all."""
+    days: dict[date, list[Stored]] = {}
+    for stored in reversed(items):
+        days.setdefault(stored.checkpoint.created.astimezone().date(), []).append(stored)
+    found = {str(day): turns_usage(of) for day, of in reversed(days.items())}
+    found |= {"in all": turns_usage(items[::-1])} if len(found) > 1 else {}
+    for name, used in found.items():
+        if said := turns_tokens(replace(used, models=tuple(map(text, used.models)))):
+            yield f"- {name}: {said}"
 
 
 def _commits(baton: Baton, given: SummaryPart, text: Callable[[str], str]) -> Iterator[str]:

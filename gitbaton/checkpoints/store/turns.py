@@ -14,6 +14,7 @@ from gitbaton.base.model import (
     BEFORE_PROMPT,
     ENDED,
     LAST_PROMPT,
+    NO_TOKENS,
     NOT_ENDED,
     TURN_ENDED,
     UNBORN,
@@ -22,6 +23,7 @@ from gitbaton.base.model import (
     Oid,
     Stored,
     Turn,
+    TurnsUsage,
     at_prompt,
     is_turn,
     session_key,
@@ -207,6 +209,25 @@ def _goes_on(span: Span, stored: Stored) -> bool:
 def _is_known(session: Session) -> bool:
     """Whether a session's state tells what its turn began from."""
     return session.began_at > 0 and bool(session.began or session.began_head)
+
+
+def turns_usage(items: Iterable[Stored]) -> TurnsUsage:
+    """Return the tokens of the turns that some checkpoints are of, the newest first: each as its newest checkpoint has it."""
+    known, found = set[object](), TurnsUsage()
+    for stored in items:
+        c = stored.checkpoint
+        key, agent = turn_key(c) or stored.id, c.agent
+        if c.turn is None or agent is None or key in known:
+            continue
+        known.add(key)
+        told = agent.usage is not None
+        found = TurnsUsage(
+            usage=found.usage + (agent.usage or NO_TOKENS),
+            turns=found.turns + told,
+            untold=found.untold + (not told),
+            models=tuple(dict.fromkeys((*found.models, *([agent.model] if agent.model else [])))),
+        )
+    return found
 
 
 def turn_key(c: Checkpoint) -> tuple[str, str | None, Oid] | None:

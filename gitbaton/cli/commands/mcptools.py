@@ -641,7 +641,7 @@ TOOLS = (
         about="Show the tracks, the current one first: where each is, who was at work on it, how its tests stand, what moved "
         f"since; {LISTED} unless all are asked for. Writes nothing.",
         arguments=_schema(all=_flag(False, "Show every track, however many.")),
-        result=_result(("tracks",), tracks=_LIST, more=_MORE, paused=_ANY, open_turn=_ANY),
+        result=_result(("tracks",), tracks=_LIST, more=_MORE, paused=_ANY, open_turn=_ANY, today=_ANY),
         run=status,
     ),
     Tool(

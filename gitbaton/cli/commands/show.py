@@ -5,7 +5,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Optional
 
 from gitbaton.base import terminal
-from gitbaton.base.codec import plain
+from gitbaton.base.codec import plain, usage_document
 from gitbaton.base.errors import BatonError, GitError, NotFoundError, UsageError
 from gitbaton.base.model import FileState, Stored
 from gitbaton.checkpoints.baton import Baton
@@ -195,7 +195,7 @@ def _lines(baton: Baton, look: "Look", stored: Stored) -> None:
     """Print a checkpoint as KEY=VALUE lines."""
     c = stored.checkpoint
     terminal.say(f"checkpoint {stored.id}")
-    pins = marked(baton)
+    pins, usage = marked(baton), c.agent.usage if c.agent else None
     name = pins.names.get(stored.id)
     marks = (("foreign=yes", stored.foreign_words), ("pinned=yes", pins.pinned(stored.id)))
     terminal.say_lines([*(text for text, on in marks if on), *([key_value("name", name)] if name else [])])
@@ -207,6 +207,8 @@ def _lines(baton: Baton, look: "Look", stored: Stored) -> None:
         ("commit", stored.commit),
         ("base", stored.base or ""),
         *([("agent", f"{c.agent.name} {c.agent.session or ''}".strip())] if c.agent else []),
+        *([("model", c.agent.model)] if c.agent and c.agent.model else []),
+        *((f"tokens.{name}", str(count)) for name, count in (usage_document(usage) if usage else {}).items()),
     ]
     stands = baton.with_standing(stored)  # where chains were joined: numbered as 'resume' numbers them
     seen = observed_pairs(c.observed, tests_then(baton.store, stored), baton.told(stored))

@@ -2,10 +2,11 @@
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from itertools import takewhile
 from typing import TYPE_CHECKING, Annotated
 
 from gitbaton.base import terminal
-from gitbaton.base.codec import Json, bare, counted, in_quotes, path_document, plain, timestamp
+from gitbaton.base.codec import Json, bare, counted, in_quotes, path_document, plain, timestamp, usage_document
 from gitbaton.base.errors import (
     AmbiguousNameError,
     BatonError,
@@ -13,7 +14,7 @@ from gitbaton.base.errors import (
     NotFoundError,
     UsageError,
 )
-from gitbaton.base.model import Live, Stored
+from gitbaton.base.model import Live, Stored, TurnsUsage
 from gitbaton.base.values import replace
 from gitbaton.checkpoints.baton import Baton, TrackStatus
 from gitbaton.checkpoints.render import (
@@ -30,6 +31,7 @@ from gitbaton.checkpoints.render import (
     since_run,
     stored_document,
     title_of,
+    turns_tokens,
     uncompared,
     verdict,
 )
@@ -91,8 +93,9 @@ def command(
 
     The current track is the first, then the newest, as many as fit on the screen; a narrow one leaves columns out. DRIFT is
     what moved since its newest checkpoint, SINCE what happened since somebody wrote words for it.
-    A track is held against the work tree that its newest checkpoint was taken in, while that exists. The last line is a turn of
-    the current track that goes on, or was cut short, and has changed files; 'git baton revert' takes it back.
+    A track is held against the work tree that its newest checkpoint was taken in, while that exists. 'today' is what the turns
+    of the current track that ended today took in tokens, without those of subagents, as far as the client tells. The last line
+    is a turn of it that goes on, or was cut short, and has changed files; 'git baton revert' takes it back.
 
     --at-risk lists what only this work tree has: what neither a checkpoint of its tracks nor HEAD holds, the largest first.
     REASON is ignored (by git), changed or new (since the newest checkpoint), secret, excluded, too-large and the like (left out
@@ -172,7 +175,27 @@ def standing_document(baton: Baton, tracks: Sequence[TrackStatus], going: "Under
     silent = state.paused(baton.repo, baton.clock())
     ends = None if silent is None or silent.until is None else timestamp(silent.until)
     paused: dict[str, Json] = {"paused": {"since": timestamp(silent.since), "until": ends}} if silent else {}
-    return {"tracks": listed, **paused, **({"open_turn": turn_document(going)} if going else {})}
+    used = used_today(baton, tracks)
+    today: dict[str, Json] = {"today": {"turns": used.turns, "untold": used.untold, **usage_document(used.usage)}}
+    return {
+        "tracks": listed,
+        **paused,
+        **({"open_turn": turn_document(going)} if going else {}),
+        **(today if used.turns else {}),
+    }
+
+
+def used_today(baton: Baton, tracks: Sequence[TrackStatus]) -> TurnsUsage:
+    """Return the tokens of the turns of the current track that ended today, by the local time."""
+    first = next((t for t in tracks if t.current and not t.stored.foreign), None)
+    midnight = baton.clock().astimezone().replace(hour=0, minute=0, second=0, microsecond=0)
+    if first is None or first.stored.checkpoint.created < midnight:
+        return TurnsUsage()
+    from gitbaton.checkpoints.store.turns import turns_usage
+
+    tip = baton.store.before(first.stored.checkpoint.track)
+    newest = baton.store.newest(tip) if tip is not None else ()
+    return turns_usage(takewhile(lambda stored: stored.checkpoint.created >= midnight, newest))
 
 
 def open_turn(baton: Baton, tracks: Sequence[TrackStatus]) -> "UnderWay | None":
@@ -198,7 +221,8 @@ def dashboard(
     older = first.current and first.stored.checkpoint.carried is not None
     back = plain(first.stored.restored) if first.current else ""
     silent = state.paused(baton.repo, look.now)
-    lines = BESIDE + older + bool(back) + bool(silent) + bool(going)
+    used = turns_tokens(used_today(baton, tracks))
+    lines = BESIDE + older + bool(back) + bool(silent) + bool(going) + bool(used)
     shown = tracks if everything or look.rows is None else tracks[: max(look.rows - lines, 1)]
     yield from look.table(TABLE, [_cells(baton, look, t) for t in shown], heading=True)
     foreign, hidden = sum(t.stored.foreign for t in tracks), len(tracks) - len(shown)
@@ -218,6 +242,8 @@ def dashboard(
             yield look.fit(look.mark(first.stored), f"since {happened(c, first.live.since, look.cut(brief(c.headline)))}")
     else:
         yield said
+    if used:
+        yield look.fit(f"today: {used}")
     if going is not None:
         yield look.fit(turn_sentence(going, look.cut(brief(going.span.prompt))))
     if silent:

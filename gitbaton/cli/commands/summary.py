@@ -23,9 +23,9 @@ def command(
 ) -> int:
     """Write what a track has done as Markdown for a pull request.
 
-    It tells what was done, the decisions, the tests that were seen, the commits and the files that changed since the track
-    began, and what is open. Secrets and the paths of this machine are replaced. Turns that changed no file are left out, and
-    what a restore took away again.
+    It tells what was done, the decisions, the tests that were seen, the models and tokens of each day's turns, without those of
+    subagents, the commits and the files that changed since the track began, and what is open. Secrets and the paths of this
+    machine are replaced. Turns that changed no file are left out, and what a restore took away again.
 
     Examples:
         git baton summary parser

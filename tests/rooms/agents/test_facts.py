@@ -13,10 +13,11 @@ from gitbaton.agents import facts as folding
 from gitbaton.agents.facts import End, Facts, document, fold, read
 from gitbaton.agents.hooks.guard import deadline
 from gitbaton.agents.records import approved, changed
-from gitbaton.agents.signs import Asked, Called, CommandRun, Edited, Ended, Item, Looked, Named, Planned, Said
+from gitbaton.agents.signs import Answered, Asked, Called, CommandRun, Edited, Ended, Item, Looked, Named, Planned, Said
 from gitbaton.agents.testing import mends
 from gitbaton.agents.turns import alike, program, tidy
 from gitbaton.base.codec import first_line, idle
+from gitbaton.base.model import Usage
 from tests.kit.tables import each
 
 NOW = 1_000_000.0
@@ -38,6 +39,15 @@ class Session:
 
     def say(self, text: str) -> None:
         self.signs.append(Said(at=self.tick(), text=text))
+
+    def answer(self, key: str, read: int | None, wrote: int = 0, model: str = "m1") -> None:
+        usage = None if read is None else Usage(input=read, output=wrote, cached=0)
+        self.signs.append(Answered(at=self.tick() if key else None, key=key, model=model, usage=usage))
+
+    def used(self, since: float = 0.0, until: float = NOW, later: int = 0) -> tuple[str | None, tuple[int, int] | None]:
+        """The model and the tokens in and out that are known of a stretch of time."""
+        model, usage = folding.usage_of(self.look(), since, until, later)
+        return model, (usage.input, usage.output) if usage else None
 
     def run(self, command: str, status: int | None = 0, output: str = "") -> None:
         key = f"k{self.tick()}"
@@ -589,3 +599,46 @@ def test_the_program_of_a_command_is_named_by_its_own_words(command: str, expect
 def test_a_long_command_takes_no_time(long: str) -> None:
     with deadline(5):
         assert not mends(f"echo {long} | make x", f"make {long}")
+
+
+def test_the_tokens_of_a_turn_are_its_own() -> None:
+    one = Session()
+    one.ask("first")
+    one.answer("a", 10, 1)
+    one.answer("a", 10, 5)  # told again as it grows, here and after a look
+    assert one.used() == ("m1", (10, 5))
+    one.answer("a", 10, 8)
+    one.run("ls")
+    one.answer("b", 20, 2, model="m2")
+    one.answer("a", 10, 3)  # and late, as it was
+    assert one.used() == ("m1", (30, 10))
+    began = one.tick()
+    one.ask("second")
+    assert one.used(began) == (None, None)
+    one.answer("c", 7, 1, model="")
+    assert one.used(began) == ("m1", (7, 1)) and one.used(0.0, began) == ("m1", (30, 10))
+    one.ask("said while it is at work")
+    one.answer("d", 5, 1)
+    assert one.used(began) == ("m1", (12, 2)) and one.used(began, later=1) == ("m1", (7, 1))
+    assert one.used() == ("m1", (42, 12))
+
+
+def test_tokens_that_are_not_all_known_are_none() -> None:
+    one = Session()
+    one.ask("first")
+    one.answer("a", None)
+    one.answer("b", 10, 1)
+    assert one.used() == ("m1", None)
+    one.answer("a", 5, 5)  # the client writes it down again when it knows
+    assert one.used() == ("m1", (15, 6))
+    one.answer("", None)
+    one.answer("c", 1, 1)
+    assert one.used() == ("m1", None), "what was not read is not known"
+    began = one.tick()
+    one.ask("second")
+    one.answer("d", 3, 3)
+    assert one.used(began) == ("m1", (3, 3))
+    for number in range(30):
+        one.ask(f"go through {number}")
+        one.answer(f"k{number}", 1, 1)
+    assert len(one.look().used) <= 10 and len(one.facts.answers) <= 20

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from gitbaton.agents import records
 from gitbaton.agents.client import client
 from gitbaton.agents.hooks.guard import deadline
-from gitbaton.agents.signs import Asked, CommandRun, Edited, Ended, Planned, Said
+from gitbaton.agents.signs import Answered, Asked, CommandRun, Edited, Ended, Planned, Said
+from gitbaton.base.model import Usage
 from tests.kit.places import DATA
 from tests.kit.tables import each
 from tests.kit.tiers import examples, model
@@ -736,7 +737,6 @@ NOISE: list[tuple[str, dict[str, Any]]] = [
     ("claude", {"type": "api-request-shape", "messages": [{"role": "user", "content": [{"type": "text", "text": "x"}]}]}),
     ("claude", {"type": "attachment", "attachment": {"type": "task_reminder", "content": json.dumps({"type": "user"})}}),
     ("claude", {"type": "last-prompt", "lastPrompt": "x"}),
-    ("codex", {"type": "event_msg", "payload": {"type": "token_count", "info": {}}}),
     ("codex", {"type": "world_state", "payload": {"state": {}}}),
     ("codex", {"type": "response_item", "payload": {"type": "reasoning", "summary": []}}),
     ("codex", {"type": "event_msg", "payload": {"type": "task_complete"}}),
@@ -747,6 +747,122 @@ NOISE: list[tuple[str, dict[str, Any]]] = [
     ("cursor", claude("user", "x")),
     ("", claude("user", "x")),
 ]
+
+
+def spent(**used: Any) -> dict[str, Any]:
+    """What Claude Code writes of an answer."""
+    found = claude("assistant", [{"type": "text", "text": "x"}])
+    found["message"] |= {"id": "msg_1", "model": "claude-opus-4-5", "usage": used}
+    return found
+
+
+def counted(read: object, wrote: object = 7, cached: object = 0, total: object = 30, **last: Any) -> dict[str, Any]:
+    """What Codex writes of an answer."""
+    last = {"input_tokens": read, "output_tokens": wrote, "cached_input_tokens": cached, **last}
+    info = {"total_token_usage": {"total_tokens": total, "input_tokens": 20, "output_tokens": 10}, "last_token_usage": last}
+    return {"type": "event_msg", "timestamp": AT, "payload": {"type": "token_count", "info": info}}
+
+
+def billed(**usage: Any) -> dict[str, Any]:
+    """What Copilot CLI writes of an answer."""
+    usage = {"model": "gpt-5", "accounting": {"usageId": "chat-1"}, **usage}
+    return {"type": "session.usage_record", "timestamp": AT, "data": {"usage": usage}}
+
+
+def finished(message: str, **tokens: Any) -> dict[str, Any]:
+    """What OpenCode keeps of an answer."""
+    part = json.dumps({"type": "step-finish", "tokens": tokens})
+    row = {"id": "prt_1", "data": part, "message": message, "time_created": TIME * 1000, "time_updated": 0}
+    of = client("opencode")
+    found = of.record(row)[0] if of is not None else None
+    assert found is not None
+    return found
+
+
+MESSAGE = json.dumps({"role": "assistant", "providerID": "anthropic", "modelID": "claude-opus-4-5"})
+NEW = {"input_tokens": 3, "output_tokens": 7, "cache_creation_input_tokens": 20, "cache_read_input_tokens": 100}
+CHAT = {"id": "g1", "type": "gemini", "model": "gemini-3-pro", "timestamp": AT, "content": ""}
+CACHE = {"write": 20, "read": 100}
+SAME_MODEL = [
+    ("claude", spent(**NEW), "msg_1", "claude-opus-4-5", (23, 7, 100)),
+    ("claude", spent(input_tokens=3, output_tokens=7), "msg_1", "claude-opus-4-5", (3, 7, 0)),
+    ("claude", spent(output_tokens=7), "msg_1", "claude-opus-4-5", None),
+    ("claude", spent(input_tokens=True, output_tokens=7), "msg_1", "claude-opus-4-5", None),
+    ("claude", spent(input_tokens=-3, output_tokens=7), "msg_1", "claude-opus-4-5", None),
+    ("codex", {**counted(123, cached=100), "model": "gpt-5.5"}, "30/20/10", "gpt-5.5", (23, 7, 100)),
+    ("codex", counted(123, cached=None), "30/20/10", "", (123, 7, 0)),
+    (
+        "gemini",
+        {**CHAT, "tokens": {"input": 120, "output": 5, "cached": 100, "thoughts": 2, "tool": 3}},
+        "g1",
+        "gemini-3-pro",
+        (23, 7, 100),
+    ),
+    ("gemini", CHAT, "g1", "gemini-3-pro", None),
+    (
+        "opencode",
+        finished(MESSAGE, total=130, input=3, output=5, reasoning=2, cache=CACHE),
+        "prt_1",
+        "anthropic/claude-opus-4-5",
+        (23, 7, 100),
+    ),
+    (
+        "opencode",
+        finished(MESSAGE, input=3, output=7, reasoning=2, cache=CACHE),
+        "prt_1",
+        "anthropic/claude-opus-4-5",
+        (23, 7, 100),
+    ),
+    (
+        "copilot",
+        billed(inputTokens=123, outputTokens=7, cacheReadTokens=100, cacheWriteTokens=20),
+        "chat-1",
+        "gpt-5",
+        (23, 7, 100),
+    ),
+    (
+        "copilot",
+        billed(inputTokens=3, outputTokens=7, cacheReadTokens=100, cacheWriteTokens=20),
+        "chat-1",
+        "gpt-5",
+        (23, 7, 100),
+    ),
+    ("copilot", billed(inputTokens=3, outputTokens=7, model="a model\n"), "chat-1", "", (3, 7, 0)),
+]
+
+
+@each("agent, record, key, model, tokens", SAME_MODEL)
+def test_each_client_tells_the_model_and_the_tokens_of_a_request(
+    agent: str, record: dict[str, Any], key: str, model: str, tokens: tuple[int, int, int] | None
+) -> None:
+    usage = None if tokens is None else Usage(input=tokens[0], output=tokens[1], cached=tokens[2])
+    found = [sign for sign in signs(agent, record) if isinstance(sign, Answered)]
+    assert found == [Answered(at=TIME, key=key, model=model, usage=usage)]
+    assert may_tell(agent, json.dumps(record).encode())
+
+
+NOT_ANSWERED = [
+    ("claude", {**spent(**NEW), "isSidechain": True}),
+    ("claude", {**spent(**NEW), "isApiErrorMessage": True}),
+    ("codex", {"type": "event_msg", "payload": {"type": "token_count", "info": None}}),
+    ("codex", {"type": "turn_context", "payload": {"model": "gpt-5.5"}}),
+    ("gemini", {**CHAT, "model": None}),
+    ("copilot", {**billed(inputTokens=3, outputTokens=7), "agentId": "explore"}),
+]
+
+
+@each("agent, record", NOT_ANSWERED)
+def test_what_is_no_answer_of_the_sessions_own_counts_for_nothing(agent: str, record: dict[str, Any]) -> None:
+    assert [sign for sign in signs(agent, record) if isinstance(sign, Answered)] == []
+
+
+def test_codex_names_the_model_once_a_turn() -> None:
+    of = client("codex")
+    assert of is not None
+    context: dict[str, Any] = {"type": "turn_context", "payload": {"model": "gpt-5.5"}}
+    sifted = of.sift([counted(1), context, counted(2, total=31), counted(3, total=32)])
+    found = [sign for record in sifted for sign in signs("codex", record) if isinstance(sign, Answered)]
+    assert [sign.model for sign in found] == ["", "gpt-5.5", "gpt-5.5"]
 
 
 @each("agent, record", NOISE)

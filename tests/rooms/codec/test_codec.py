@@ -21,7 +21,19 @@ from gitbaton.base.codec import canonical, decode, encode, message, parse, path_
 from gitbaton.base.codec.checkpoint import MAX_FLAGS, MAX_SKIPPED
 from gitbaton.base.codec.text import MAX_BYTES, MAX_EXTRAS, MAX_FIELD
 from gitbaton.base.errors import RecordError, UsageError
-from gitbaton.base.model import UNBORN, Agent, Checkpoint, FileState, Flag, IndexState, Observed, Skipped, Turn, WorktreeId
+from gitbaton.base.model import (
+    UNBORN,
+    Agent,
+    Checkpoint,
+    FileState,
+    Flag,
+    IndexState,
+    Observed,
+    Skipped,
+    Turn,
+    Usage,
+    WorktreeId,
+)
 from gitbaton.base.values import replace
 from tests.kit import Sandbox
 from tests.kit.checkpoints import CHECKPOINTS, OID, TEXT, WHEN
@@ -81,6 +93,19 @@ def test_a_checkpoint_of_yesterday_is_of_no_known_turn() -> None:
     many = replace(today, turn=Turn(head=UNBORN, edited=tuple(f"{n}.py" for n in range(2000))))
     back = decode(encode(many)).turn
     assert back is not None and (len(back.edited), back.edited_more, back.head) == (1000, 1000, UNBORN)
+
+
+def test_a_checkpoint_of_yesterday_tells_no_model_and_no_tokens() -> None:
+    before = encode(checkpoint(agent=Agent(name="claude", session="s")))
+    assert list(json.loads(before)["agent"]) == ["name", "session", "transcript"], "its bytes are those of yesterday"
+    agent = Agent(name="claude", session="s", model="claude-opus-4-5", usage=Usage(input=3, output=2, cached=1))
+    raw = encode(checkpoint(agent=agent))
+    hold(raw)
+    assert decode(raw).agent == agent and list(json.loads(raw)["agent"])[-2:] == ["model", "usage"]
+    for wrong in ('"usage": {"input": 1}', '"usage": []', '"usage": {"input": -1, "output": 0, "cached": 0}', '"model": 1'):
+        bad = before.replace(b'"transcript": null', f'"transcript": null, {wrong}'.encode())
+        with pytest.raises(RecordError):
+            decode(bad)
 
 
 @each("turn", ['{"began": "x"}', '{"head": null}', '{"edited": []}', '{"edited": {"paths": [1]}}', "[]"])
