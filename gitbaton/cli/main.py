@@ -32,7 +32,7 @@ def head_start(words: list[str]) -> Repo | None:
     given = set(words)
     verb, rest = find(words)
     dry = any(len(word) > 2 and "--dry-run".startswith(word) for word in given)
-    if (rest and not verb) or dry or given & {"-h", "--help", "-n"}:
+    if (rest and not verb) or verb == "statusline" or dry or given & {"-h", "--help", "-n"}:
         return None
     from gitbaton.base.errors import BatonError
     from gitbaton.git.repo import discover
@@ -70,9 +70,14 @@ def run() -> NoReturn:
         code = _FATAL
         os.write(2, f"fatal: the output cannot be written: {error.strerror}\n".encode())
     except BaseException:
-        if sys.argv[1:2] != ["hook"]:
+        if not _guarding():
             raise
-    os._exit(0 if sys.argv[1:2] == ["hook"] else code)  # a guard never breaks the guarded
+    os._exit(0 if _guarding() else code)  # a guard never breaks the guarded
+
+
+def _guarding() -> bool:
+    """Whether the verb is one that is called by what must not fail for it."""
+    return next((word for word in sys.argv[1:] if word[:1] != "-"), "") in ("hook", "statusline")
 
 
 def _run(words: list[str]) -> int:
@@ -82,6 +87,10 @@ def _run(words: list[str]) -> int:
 
         dispatch(words[1:])
         return 0
+    if "statusline" in words[:2] and words[0].startswith(("statusline", "--color", "--no-")) and "-h" not in words:
+        from gitbaton.cli.statusline import shown_again  # it is waited for, too
+
+        return 0 if shown_again() else call(words)
     return call(words, head_start(words))
 
 

@@ -48,6 +48,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "agent": "join agents on: install, uninstall, list, doctor",
         "mcp": "serve the main verbs to an MCP client",
         "pause": "silence the hooks of a repository for a while",
+        "statusline": "print where the track stands in one line",
     },
     "runs": {
         "run": "run commands as steps that are done once",

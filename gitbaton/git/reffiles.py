@@ -8,6 +8,7 @@ from contextlib import suppress
 
 from gitbaton.base.model import Oid
 from gitbaton.base.system.files import closing_fd
+from gitbaton.git import places
 from gitbaton.git.objects import OID, is_ref, packed_refs
 from gitbaton.git.repo import Repo
 
@@ -87,12 +88,7 @@ def folders(repo: Repo, *prefixes: str) -> str | None:
         if os.path.exists(tables):
             with open(tables, encoding="ascii", errors="replace") as file:
                 looks += file.read().split()  # each change makes a table with a name of its own
-        for name in ("packed-refs", *prefixes):
-            try:
-                seen = os.stat(os.path.join(common, name))
-                looks.append(f"{seen.st_ino}.{seen.st_mtime_ns}.{seen.st_size}")
-            except (FileNotFoundError, NotADirectoryError):
-                looks.append("-")
+        looks.append(places.looks(os.path.join(common, name) for name in ("packed-refs", *prefixes))[0])
         return " ".join(looks)
     except OSError:
         return None

@@ -306,6 +306,9 @@ pause --for 1h
 pause --for soon
 pause --until soon
 pause --end
+statusline
+statusline --track none
+statusline --nope
 run
 run --step x
 run --step x -- true

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+import shutil
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.kit import Sandbox
-from tests.kit.guides import GUIDES, block_with, check, play
+from tests.kit.guides import GUIDES, block_with, blocks, check, play
+from tests.kit.state import snap
 from tests.kit.talks import Talk
 from tests.kit.tiers import some
 
@@ -63,6 +66,35 @@ def test_a_guide_is_plain_enough_for_a_pager(name: str) -> None:
         fenced ^= row.startswith("```")
         assert fenced or row.startswith("|") or len(row) <= 100, row
         assert fenced or not re.match(r"#{3}|\s*<|\s+[*-] |!\[", row), f"{row!r} is fancier than a pager"
+
+
+# How a shell reads its settings and shows one prompt, without a terminal.
+PROMPTS = {
+    "bash": ("bash", "--norc", "--noprofile", "-i"),
+    "zsh": ("zsh", "-f", "-i"),
+    "fish": ("fish", "--no-config", "-c", "source -; emit fish_prompt"),
+}
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("shell", PROMPTS)
+def test_each_shell_shows_the_line_that_the_guide_sets(repo: Sandbox, shell: str) -> None:
+    if shutil.which(shell) is None:
+        pytest.skip(f"no {shell}")
+    snap(repo, "parser", "lexer done $(touch ../run) `touch ../run` %n \\u")
+    (body,) = blocks((GUIDES / "prompts.md").read_text(), shell)
+    for _ in range(2):
+        done = repo.run(*PROMPTS[shell], stdin=(body if shell == "fish" else f"{body}true\nexit\n").encode())
+        assert "parser  words now  . -  = home  lexer done $(touch ../run) `touch ../run` %n \\u\n" in done.out
+    assert not (repo.path.parent / "run").exists()
+
+
+def test_the_line_for_starship_is_a_module_of_its_own(repo: Sandbox) -> None:
+    (body,) = blocks((GUIDES / "prompts.md").read_text(), "toml")
+    snap(repo, "parser", "lexer done")
+    module = tomllib.loads(body)["custom"]["baton"]
+    done = repo.run(*module["shell"], stdin=module["command"].encode())  # as starship hands it over
+    assert module["require_repo"] and module["when"] and done.out == "parser  words now  . -  = home  lexer done\n"
 
 
 @pytest.mark.deep

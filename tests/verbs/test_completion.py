@@ -55,7 +55,7 @@ def test_everything_that_may_follow_is_offered_with_what_it_means(two: Sandbox) 
         "alpha"
     }
     assert set(offered(two, "run show ")) == {"nightly"} and set(offered(two, "agent install cl")) == {"claude"}
-    assert set(offered(two, "help st")) == {"status", "storage"}
+    assert set(offered(two, "help st")) == {"status", "statusline", "storage"}
     assert offered(two, "diff -- ") == {"": "files"} and offered(two, "nobody ") == {}
     for verb in ("verify", "run why"):
         known = [name for p in declared(verb_function(verb)) if not isinstance(p.of, Argument) for name, _ in p.names()]

@@ -304,6 +304,7 @@ MORE: dict[
         "pause --for 8h",
         "pause",
         "pause --end",
+        "statusline --long",
         "tracks use docs",
         "tracks rename docs documents",
         "transcript show",
