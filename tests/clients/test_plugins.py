@@ -106,6 +106,38 @@ def test_the_plugin_alone(way: str, request: pytest.FixtureRequest) -> None:
     assert "turn ended: Round up." in steps and steps[-1] == "turn ended: And anew"
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_the_plugin_as_agent_install_writes_it(name: str, request: pytest.FixtureRequest) -> None:
+    """With what --user installs beside it: Claude Code has the skill of both in one folder."""
+    hands = MAKERS[name](request.getfixturevalue(name))
+    hands.workshop.repo.write("half.py", HALF)
+    hands.workshop.repo.commit("half of it")
+    path = f"{Path(hands.client.program).parent}:{hands.workshop.env['PATH']}"
+    trust = ["--trust"] if name == "codex" else []
+    for level in ("--plugin", "--user"):
+        hands.workshop.install(name, level, *trust, env={**hands.client.env, "PATH": path})
+    steps = drive(hands)
+    assert steps.count("turn ended: Round up.") == 1 and steps[-1] == "turn ended: And anew"
+    assert name == "opencode" or all(heard % 2 == 0 and said <= heard / 2 for heard, said in calls(hands)), calls(hands)
+    if name == "claude":
+        assert "gitbaton:gitbaton" in hands.model.turns[-1].text
+    said = hands.workshop.run(str(hands.workshop.bin / "git-baton"), "agent", "doctor", env={**hands.client.env, "PATH": path})
+    assert f"{name} plugin" in said.out and f"MEND {name}" not in said.out, said.out
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "claude"])
+def test_installed_at_both_levels_each_event_is_acted_on_once(name: str, request: pytest.FixtureRequest) -> None:
+    hands = MAKERS[name](request.getfixturevalue(name))
+    hands.workshop.repo.write("half.py", HALF)
+    hands.workshop.repo.commit("half of it")
+    hands.install("--user")
+    hands.install()
+    steps = drive(hands)
+    assert steps.count("turn ended: Round up.") == 1
+    twice = name in ("codex", "copilot")
+    assert all(said <= heard / (2 if twice else 1) for heard, said in calls(hands)), calls(hands)
+
+
 @pytest.mark.parametrize("way", list(WAYS))
 def test_the_plugin_beside_a_projects_own_hooks(way: str, request: pytest.FixtureRequest) -> None:
     hands = with_plugin(request, way)

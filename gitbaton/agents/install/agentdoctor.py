@@ -31,8 +31,8 @@ from gitbaton.agents.install.levels import (
     installed,
     path_of,
     program,
-    rows,
 )
+from gitbaton.agents.install.plugins import rows
 from gitbaton.base.errors import BatonError, GitTimeoutError, UsageError
 from gitbaton.base.model import DoctorFinding
 from gitbaton.base.system.files import write_all
@@ -157,6 +157,11 @@ def _plugin(row: Row, found: list[Row], where: Place, cwd: str) -> Iterator[Doct
     if row.state == "off":
         mend = f"switch it on in {row.client.title}"
         yield DoctorFinding(name=name, ok=True, text=text, mend=mend, remark=True)
+        return
+    if row.state == "outdated":
+        mend = f"git baton agent install {row.client.name} --plugin"
+        text = f"{row.names[0]} is on, and not as this version writes it"
+        yield DoctorFinding(name=name, ok=False, text=text, mend=mend)
         return
     others = [one for one in found if one.client == row.client and one.level != "plugin"]
     beside = [f"'{one.file}'" for one in others if one.state in ("installed", "outdated")]

@@ -24,7 +24,6 @@ from gitbaton.agents.install.levels import (
     found_in,
     hooks_target,
     path_of,
-    plugin_rows,
     program,
     refused,
     row,
@@ -301,7 +300,7 @@ def plan_plugins(where: Place, clients: Sequence[Client], *, install: bool, trus
         if client.plugin is None:
             name = client.name
             raise UsageError(f"{client.title} has no plugins", f"git baton agent install {name} --user")
-        on = any(found.client == client and found.state == "installed" for found in plugin_rows(where, None))
+        on = any(found.client == client and found.state != "off" for found in plugins.plugin_rows(where, None))
         files, before = list(plugins.targets(where, client)), len(draft.steps)
         there = any(target.file.data is not None for target in files)
         for target in files:

@@ -8,7 +8,7 @@ import os
 import re
 import shlex
 import shutil
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Literal
 
 from gitbaton.agents.client import OURS, Client, Hook, Installed, folder, line_of
@@ -669,15 +669,6 @@ def _is_current(where: Place, client: Client, target: Target, tracks: tuple[str 
         return False
 
 
-def rows(places: Iterable[Place]) -> list[Row]:
-    """Every client at every level given, and the plugins that it has, in the order of the clients."""
-    known = sorted(places, key=lambda where: LEVELS.index(where.level))
-    root = next((where.root for where in known if where.root is not None), None)
-    plugged = [found for where in known if where.level == "user" for found in plugin_rows(where, root)]
-    of = {client.name: [found for found in plugged if found.client == client] for client in CLIENTS}
-    return [found for client in CLIENTS for found in (*(row(where, client) for where in known), *of[client.name])]
-
-
 def settings_of(path: str) -> dict[str, Any]:
     """The settings of a client in a file of JSON or TOML; nothing where they cannot be read."""
     data: Any = None
@@ -714,14 +705,6 @@ def installed(where: Place, client: Client, root: str | None, names: tuple[str, 
         holds=covers,
         lies=os.path.isfile,
     )
-
-
-def plugin_rows(where: Place, root: str | None) -> Iterator[Row]:
-    """Yield each plugin of ours that a client has, by the user's level and the work tree ``root``."""
-    for client in CLIENTS:
-        for name, path, on in client.plugins(installed(where, client, root)):
-            state: State = "installed" if on else "off"
-            yield Row(client=client, level="plugin", file=shown(where, path), path=path, state=state, names=(name,))
 
 
 def doubled(rows: Iterable[Row]) -> list[str]:

@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 
 from gitbaton import __version__
 from gitbaton.agents.client import Client, folder
 from gitbaton.agents.install.levels import (
     CLIENTS,
     HOOKS,
+    LEVELS,
     NONE,
     VERSION,
     FoundEntries,
     Merged,
     Part,
     Place,
+    Row,
+    State,
     Target,
     entries,
+    installed,
+    row,
     shown,
 )
 from gitbaton.agents.install.plan import look
@@ -127,6 +133,32 @@ def lines(where: Place, client: Client, *, gone: bool) -> list[list[str]]:
     """Return the words to a client's program by which it takes our plugin from its marketplace, or gives it up."""
     of, root = client.plugin, home(where, client)
     return [[word.replace("{}", root) for word in words] for words in ((of.drop if gone else of.add) if of is not None else ())]
+
+
+def plugin_rows(where: Place, root: str | None) -> Iterator[Row]:
+    """Yield each plugin of ours that a client has, by the user's level and the work tree ``root``. Raises nothing."""
+    for client in CLIENTS:
+        for name, path, on in client.plugins(installed(where, client, root)):
+            state: State = "off" if not on else "outdated" if _is_behind(where, client) else "installed"
+            yield Row(client=client, level="plugin", file=shown(where, path), path=path, state=state, names=(name,))
+
+
+def _is_behind(where: Place, client: Client) -> bool:
+    """Whether files of a plugin that install wrote are others than it writes now."""
+    with suppress(BatonError):
+        files = [(target.file.data, target.part.put("").text) for target in targets(where, client)]
+        there = any(data is not None for data, _ in files)
+        return there and any(data != text.encode("utf-8", PluginFile.errors) for data, text in files)
+    return False
+
+
+def rows(places: Iterable[Place]) -> list[Row]:
+    """Every client at every level given, and the plugins that it has, in the order of the clients."""
+    known = sorted(places, key=lambda where: LEVELS.index(where.level))
+    root = next((where.root for where in known if where.root is not None), None)
+    plugged = [found for where in known if where.level == "user" for found in plugin_rows(where, root)]
+    of = {client.name: [found for found in plugged if found.client == client] for client in CLIENTS}
+    return [found for client in CLIENTS for found in (*(row(where, client) for where in known), *of[client.name])]
 
 
 def tell(program: str, words: Sequence[str], env: Mapping[str, str]) -> None:

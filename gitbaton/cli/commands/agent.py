@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Annotated, Optional
 
-from gitbaton.agents.install import agentdoctor, agents, levels
+from gitbaton.agents.install import agentdoctor, agents, levels, plugins
 from gitbaton.agents.install.levels import Place
 from gitbaton.agents.install.plan import InstallPlan, apply, refuse_others, share
 from gitbaton.base import terminal
@@ -95,7 +95,7 @@ def command(
     question = agentdoctor.trust_question(where, clients, track, os.getcwd(), plugin=plugin) if give else None
     _carry_out(ctx, where, plan, dry_run, "everything is in place" if install else "nothing of ours is installed")
     if install and not dry_run:
-        warn_all(levels.doubled(levels.rows(_places(ctx))))
+        warn_all(levels.doubled(plugins.rows(_places(ctx))))
     if question is not None:
         offered = f"would let codex trust our {len(question.wanted)} hooks, through its app server"
         terminal.say(offered if dry_run else agentdoctor.give_trust(question))
@@ -175,7 +175,7 @@ def _tracked(repo: Repo, plan: InstallPlan) -> Iterator[str]:
 
 
 def _list(places: list[Place], *, json: bool) -> int:
-    rows = levels.rows(places)
+    rows = plugins.rows(places)
     here = {row.client.name: levels.program(row.client, places[0].env) is not None for row in rows}
     if json:
         print_json({"agents": [_document(row, here=here[row.client.name]) for row in rows]})

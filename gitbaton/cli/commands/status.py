@@ -445,11 +445,11 @@ def _without(baton: Baton, look: Look) -> None:
 
 def begin(baton: Baton, look: Look) -> None:
     """Print that there is no checkpoint, and how to begin; what is installed already is not advised."""
-    from gitbaton.agents.install import levels
+    from gitbaton.agents.install import levels, plugins
 
     layout = baton.repo.layout
     try:
-        found = levels.rows(levels.places(os.environ, layout.root, layout.git_dir, baton.repo.shared_dir))
+        found = plugins.rows(levels.places(os.environ, layout.root, layout.git_dir, baton.repo.shared_dir))
     except BatonError:
         found = []
     there = [row for row in found if row.state not in ("not installed", "off")]

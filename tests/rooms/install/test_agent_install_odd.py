@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from gitbaton.agents.install import agentdoctor, agents, levels
+from gitbaton.agents.install import agentdoctor, agents, levels, plugins
 from gitbaton.agents.install.levels import CLIENTS
 from gitbaton.agents.install.plan import MAX_BYTES, File, apply, check_writable, look, read, write
 from gitbaton.agents.settings import MalformedError
@@ -90,7 +90,7 @@ def test_nothing_is_read_behind_a_link_that_is_refused(repo: Sandbox, tmp_path: 
     with repo.open() as baton:
         layout = baton.repo.layout
         where = levels.place("project", os.environ, layout.root, layout.git_dir, baton.repo.shared_dir)
-        row = next(row for row in levels.rows([where]) if row.client.name == "claude")
+        row = next(row for row in plugins.rows([where]) if row.client.name == "claude")
     assert row.state == "not installed" and "leads out of the work tree" in row.reason
     assert not any("outside" in path for path in opened)
 

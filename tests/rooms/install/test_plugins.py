@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import struct
 import sys
 import tomllib
@@ -100,8 +101,12 @@ def test_list_and_doctor_see_the_plugin_of_a_client(repo: Sandbox, name: str) ->
     path, text, on, off = SEEN[name]
     file = Path(os.environ["HOME"], path)
     assert not seen(repo), "nothing is there yet"
-    file.parent.mkdir(parents=True)
-    file.write_text(text)
+    file.parent.parent.mkdir(parents=True, exist_ok=True)
+    if name == "gemini":
+        shutil.copytree(DATA / "extension", file.parent)
+    else:
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text)
     (row,) = seen(repo)
     assert (row["agent"], row["state"], row["file"]) == (name, "installed", str(file)), row
     assert re.search(
@@ -127,8 +132,8 @@ def seen(repo: Sandbox) -> list[dict[str, Any]]:
 
 def test_what_the_work_trees_settings_say_of_the_plugin_of_claude_counts_there(repo: Sandbox) -> None:
     home = Path(os.environ["HOME"])
-    (own := home / ".claude/skills/gitbaton/.claude-plugin/plugin.json").parent.mkdir(parents=True)
-    own.write_text('{"name": "gitbaton"}')
+    own = home / ".claude/skills/gitbaton/.claude-plugin/plugin.json"
+    shutil.copytree(DATA / "plugin", own.parent.parent)
     assert [(row["plugin"], row["state"]) for row in seen(repo)] == [("gitbaton@skills-dir", "installed")]
     repo.write(".claude/settings.local.json", '{"enabledPlugins": {"gitbaton@skills-dir": false, "gitbaton@gitbaton": true}}')
     found = {row["plugin"]: row["state"] for row in seen(repo)}
@@ -207,6 +212,10 @@ def test_a_plugin_that_is_behind_is_renewed_and_one_that_the_user_changed_stays(
     for folder in (".claude/skills/gitbaton", ".codex/gitbaton/plugin"):
         (asked := home / folder / "commands/baton.md").write_text("git baton, but mine\n")
         (home / folder / "plugin.json").unlink()
+    assert [row["state"] for row in seen(repo)] == ["outdated", "outdated"]
+    said = repo.baton("agent", "doctor", env=env).out
+    assert "MEND claude plugin: gitbaton@skills-dir is on, and not as this version writes it" in said
+    assert "  git baton agent install claude --plugin" in said
     done = repo.ok("agent", "install", "claude", "codex", "--plugin", env=env)
     assert done.out.splitlines() == [
         "renew the plugin of Claude Code in '~/.claude/skills/gitbaton', 1 file",
