@@ -27,7 +27,18 @@ hypothesis.settings.load_profile("gitbaton")
 DEEP = ROOT / "tests" / "deep"
 DURATIONS, LONG = ROOT / "tests" / "data" / "durations.txt", 2.0  # seconds
 MEMORY, ROOM = "/dev/shm", 8 << 30
-CLIENTS = ("CLAUDE", "CODEX", "GEMINI", "OPENCODE", "COPILOT", "CURSOR")  # what a client sets for its hooks
+CLIENTS = (
+    "CLAUDE",
+    "CODEX",
+    "GEMINI",
+    "OPENCODE",
+    "COPILOT",
+    "CURSOR",
+    "QWEN",
+    "KILO",
+    "FACTORY",
+    "DROID",
+)  # what a client sets for its hooks
 GITCONFIG = """[user]
 \tname = A U Thor
 \temail = author@example.com

@@ -153,13 +153,10 @@ class Claude(Client):
         """Return what a payload says. Copilot and Cursor run these hooks beside their own: one event, one answer."""
         if env.get("COPILOT_CLI") or env.get("CURSOR_VERSION") or fields.get("cursor_version"):
             return None
-        tasks = fields.get("background_tasks")
-        found = [task for task in map(dict_of, list_of(tasks)) if task.get("status") in (None, "running", "pending")]
-        running = tuple(text for task in found if (text := plain(task.get("command") or task.get("description"))))
         prompt = fields.get("prompt")
-        words = _outside(prompt) if isinstance(prompt, str) else prompt
+        words = outside(prompt) if isinstance(prompt, str) else prompt
         said = {} if words == prompt else {"prompt": words}
-        return {**(super().told(fields, env) or {}), **said, "running": running if isinstance(tasks, list) else None}
+        return {**(super().told(fields, env) or {}), **said, "running": running(fields)}
 
     def own_words(self, prompt: str) -> bool:
         """Whether a prompt is a notice, or else what the client says in the user's name."""
@@ -305,12 +302,20 @@ def _blocks(names: str, text: str) -> Iterator[tuple[re.Match[str], int]]:
             at = end
 
 
-def _inside(names: str, text: str) -> Iterator[tuple[str, str]]:
+def inside(names: str, text: str) -> Iterator[tuple[str, str]]:
     """The blocks of some names in a text: the name of each, and what it holds."""
     return ((tag[1], text[tag.end() : end]) for tag, end in _blocks(names, text))
 
 
-def _outside(text: str) -> str:
+def running(fields: Fields) -> tuple[str, ...] | None:
+    """Tasks in the background, as the payload of a turn's end lists them; None where it does not."""
+    tasks = fields.get("background_tasks")
+    found = [task for task in map(dict_of, list_of(tasks)) if task.get("status") in (None, "running", "pending")]
+    texts = (plain(task.get("command") or task.get("description")) for task in found)
+    return tuple(filter(None, texts)) if isinstance(tasks, list) else None
+
+
+def outside(text: str) -> str:
     """A text without the blocks that the client puts in."""
     found, at = [], 0
     for tag, end in _blocks(_TAGS, text):
@@ -322,12 +327,12 @@ def _outside(text: str) -> str:
 def _words(text: str, *, alone: bool) -> str:
     """The user's words in a text of a prompt."""
     if re.match(_COMMAND, text):
-        tags = dict(_inside("command-name|command-args", text))
+        tags = dict(inside("command-name|command-args", text))
         name, args = tags.get("command-name", "").strip(), tags.get("command-args", "").strip()
         return "" if re.match(_OWN_COMMANDS, name) else f"{name} {args}".strip()
     if text.startswith((_NOTICE, *_OURS)):
         return ""
-    said = _outside(text).strip()
+    said = outside(text).strip()
     said = said if alone else re.sub(_IMAGE, "", said).strip()
     return "" if re.match(rf"<(?:{_TAGS})\b", said) else said
 
@@ -386,10 +391,10 @@ def _notices(at: float | None, content: object, record: Record) -> Iterator[Sign
         if not text.startswith(_NOTICE):
             continue
         head, _, rest = text.partition("<summary>")  # ids after it are the model's words
-        ids, summary = dict(_inside("tool-use-id|task-id|status", head)), rest.rpartition("</summary>")[0]
+        ids, summary = dict(inside("tool-use-id|task-id|status", head)), rest.rpartition("</summary>")[0]
         task = ids.get("task-id", "")
         key = word(ids.get("tool-use-id") or dict_of(record.get("tasks")).get(task) or task)
-        code, result = re.search(_LAST_CODE, summary), next((text for _, text in _inside("result", rest)), summary)
+        code, result = re.search(_LAST_CODE, summary), next((text for _, text in inside("result", rest)), summary)
         if summary.startswith("Background command"):
             yield from ended(at, key, int(code[1]) if code else None)
         elif ids.get("status") in ("completed", "failed", "killed", "stopped"):
@@ -509,7 +514,7 @@ def _written_answers(text: str) -> Iterator[tuple[str, str, str]]:
 def _task_told(at: float | None, given: Record, text: str, record: Record, *, stopped: bool) -> Iterator[Sign]:
     """Yield the signs of a task in the background that is asked for or stopped."""
     task = next(filter(None, (plain(given.get(field)) for field in ("task_id", "bash_id", "shell_id"))), "")
-    found = dict(_inside("status|exit_code|stdout|output", text))
+    found = dict(inside("status|exit_code|stdout|output", text))
     key = word(dict_of(record.get("tasks")).get(task)) or task
     if stopped or found.get("status", "running").strip() not in ("running", "pending"):
         code = found.get("exit_code", "").strip()

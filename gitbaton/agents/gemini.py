@@ -127,12 +127,7 @@ class Gemini(Client):
         unasked = inner(of.settings(files[-1]), "security", "folderTrust", "enabled") is False
         if of.project is None or unasked or of.env.get("GEMINI_CLI_TRUST_WORKSPACE") == "true":
             return
-        rules = of.settings(of.env.get("GEMINI_CLI_TRUSTED_FOLDERS_PATH") or f"{of.home}/trustedFolders.json")
-        covered = {path: path.rpartition("/")[0] if level == "TRUST_PARENT" else path for path, level in rules.items()}
-        root = of.project
-        longest = max((path for path in rules if of.holds(covered[path], root)), key=len, default=None)
-        trusted = longest is not None and rules[longest] in ("TRUST_FOLDER", "TRUST_PARENT")
-        yield trusts("gemini", root, yes=trusted)
+        yield trusted("gemini", of, of.project, of.env.get("GEMINI_CLI_TRUSTED_FOLDERS_PATH"))
 
     def sift(self, records: Sequence[Record]) -> Sequence[Record]:
         """The history is written again as it was compressed: of that what was not there before."""
@@ -153,6 +148,14 @@ class Gemini(Client):
 
 
 CLIENT = Gemini()
+
+
+def trusted(name: str, of: Installed, root: str, rules_file: str | None) -> DoctorFinding:
+    """Whether a client trusts a folder, by rules of which the longest that covers it counts."""
+    rules = of.settings(rules_file or f"{of.home}/trustedFolders.json")
+    covered = {path: path.rpartition("/")[0] if level == "TRUST_PARENT" else path for path, level in rules.items()}
+    longest = max((path for path in rules if of.holds(covered[path], root)), key=len, default=None)
+    return trusts(name, root, yes=longest is not None and rules[longest] in ("TRUST_FOLDER", "TRUST_PARENT"))
 
 
 def _alone(prompt: str) -> str:

@@ -28,19 +28,34 @@ if TYPE_CHECKING:
 else:
     Moment = Inject = str
 
-SESSIONS = {
-    "claude": "CLAUDE_CODE_SESSION_ID",
-    "codex": "CODEX_SESSION_ID",
-    "gemini": "",
-    "opencode": "",
-    "copilot": "COPILOT_AGENT_SESSION_ID",
-    "cursor": "",
+
+@value
+class KnownClient:
+    """A client as far as others than its module know it. ``session``: the variable that is set for what it starts, with the id
+    that its hooks get; empty where there is none. ``runs``: an expression for the files of a work tree that it runs, or takes
+    commands from, when it is opened there. ``database``: it keeps what was said in one."""
+
+    session: str = ""
+    runs: str = ""
+    database: bool = False
+
+
+KNOWN = {
+    "claude": KnownClient(
+        session="CLAUDE_CODE_SESSION_ID",
+        runs=r"\.claude/(?:hooks/.*|skills/[^/]+/(?:\.claude-plugin|hooks)/.*|settings(?:\.local)?\.json)|\.mcp\.json",
+    ),
+    "codex": KnownClient(session="CODEX_SESSION_ID", runs=r"\.codex/.*"),
+    "gemini": KnownClient(runs=r"\.gemini/.*"),
+    "opencode": KnownClient(runs=r"\.opencode/.*|opencode\.jsonc?", database=True),
+    "copilot": KnownClient(session="COPILOT_AGENT_SESSION_ID", runs=r"\.github/hooks/.*"),
+    "cursor": KnownClient(runs=r"\.cursor/.*"),
+    "qwen": KnownClient(session="QWEN_CODE_SESSION_ID", runs=r"\.qwen/.*"),
 }
-"""The clients that we know, in the order of their birth here: each has a module of its name. Beside it the variable that is set
-for what a client starts, with the id that its hooks get; Gemini CLI sets its own for hooks alone."""
-NAMES = tuple(SESSIONS)
-DATABASES = ("opencode",)
-"""Those that keep what was said in a database."""
+"""The clients that we know, in the order of their birth here: each has a module of its name. (Gemini CLI sets a variable for
+hooks alone.)"""
+NAMES = tuple(KNOWN)
+DATABASES = tuple(name for name, of in KNOWN.items() if of.database)
 
 
 @value
@@ -83,8 +98,8 @@ class HookEvent:
 
 def agent_of(env: Mapping[str, str]) -> Agent | None:
     """Return the agent that started a process with this environment; None where no client says so."""
-    for name, variable in SESSIONS.items():
-        session = env.get(variable, "") if variable else ""
+    for name, of in KNOWN.items():
+        session = env.get(of.session, "") if of.session else ""
         if session.isascii() and session.isprintable() and 0 < len(session) <= 128:
             return Agent(name=name, session=session)
     return None

@@ -14,6 +14,7 @@ from tests.clients.client_codex import Codex
 from tests.clients.client_copilot import Copilot
 from tests.clients.client_gemini import Gemini
 from tests.clients.client_opencode import OpenCode
+from tests.clients.client_qwen import Qwen, Summing
 from tests.clients.model import serving
 from tests.clients.speech_anthropic import Messages
 from tests.clients.speech_chat import Chat
@@ -78,3 +79,10 @@ def copilot(workshop: Workshop, tmp_path: Path) -> Iterator[Copilot]:
     """Copilot CLI, not yet started."""
     with serving(Chat("detailed summary"), tmp_path / "requests-copilot") as model:
         yield Copilot(client("copilot"), workshop, model)
+
+
+@pytest.fixture
+def qwen(workshop: Workshop, tmp_path: Path) -> Iterator[Qwen]:
+    """Qwen Code, not yet started."""
+    with serving(Summing(), tmp_path / "requests-qwen") as model:
+        yield Qwen(client("qwen"), workshop, model)

@@ -12,13 +12,15 @@ from tests.clients.client_codex import SMALL, Codex
 from tests.clients.client_copilot import Copilot
 from tests.clients.client_gemini import Gemini
 from tests.clients.client_opencode import FULL, REGISTRY, OpenCode
+from tests.clients.client_qwen import FULL as FULL_QWEN
+from tests.clients.client_qwen import Qwen
 from tests.clients.model import Model, Reply, Request
 from tests.clients.workshop import Workshop
 
 State = Literal["done", "doing", "open"]
 Plan = Sequence[tuple[str, State]]
 WORDS = {"done": "completed", "doing": "in_progress", "open": "pending"}
-PLANNERS = ("TodoWrite", "TaskCreate", "update_plan", "write_todos", "todowrite", "sql")
+PLANNERS = ("TodoWrite", "TaskCreate", "update_plan", "write_todos", "todowrite", "todo_write", "sql")
 
 
 class Hands(Protocol):
@@ -292,6 +294,42 @@ class CopilotHands:
     def delegates(self, task: str) -> list[Reply]:
         given = {"description": "a part", "prompt": task, "agent_type": "general-purpose", "name": "part", "mode": "sync"}
         return [Reply("Delegating.", "task", given)]
+
+
+class QwenHands:
+    """Qwen Code with its list switched on."""
+
+    def __init__(self, client: Qwen, planning: bool = True) -> None:
+        self.name, self.client, self.workshop, self.model = "qwen", client, client.workshop, client.model
+        client.planning(planning)
+
+    def install(self, *words: str) -> None:
+        self.workshop.install("qwen", *words)
+
+    def turn(self, prompt: str, on: bool = False) -> None:
+        self.client.ask(prompt, *(["--continue"] if on else []))
+
+    def compacted(self, prompt: str) -> Request:
+        self.model.will_say(Reply("Looking.", "run_shell_command", {"command": "true", "is_background": False}, used=FULL_QWEN))
+        self.turn(prompt, on=True)
+        summary = self.model.summaries[-1]
+        return next(request for request in self.model.turns if request.number > summary.number)
+
+    def plans(self, plan: Plan) -> list[Reply]:
+        todos = [{"id": str(n), "content": text, "status": WORDS[state]} for n, (text, state) in enumerate(plan, 1)]
+        return [Reply("Planning.", "todo_write", {"todos": todos})]
+
+    def runs(self, command: str) -> list[Reply]:
+        return [Reply("Running.", "run_shell_command", {"command": command, "is_background": False, "description": "run"})]
+
+    def changes(self, name: str, old: str, new: str) -> list[Reply]:
+        path = str(self.workshop.repo.path / name)
+        edit = {"file_path": path, "old_string": old, "new_string": new}
+        return [Reply("Reading.", "read_file", {"file_path": path}), Reply("Changing.", "edit", edit)]
+
+    def delegates(self, task: str) -> list[Reply]:
+        given = {"description": "a part", "prompt": task, "subagent_type": "general-purpose", "run_in_background": False}
+        return [Reply("Delegating.", "agent", given)]
 
 
 def patch(name: str, old: str, new: str) -> str:

@@ -35,6 +35,7 @@ MAKERS: dict[str, Callable[..., Hands]] = {
     "gemini": all_hands.GeminiHands,
     "opencode": all_hands.OpenCodeHands,
     "copilot": all_hands.CopilotHands,
+    "qwen": all_hands.QwenHands,
 }
 OTHERS = {
     "claude": ("codex", "opencode"),
@@ -42,6 +43,7 @@ OTHERS = {
     "gemini": ("copilot", "codex"),
     "opencode": ("gemini", "claude"),
     "copilot": ("opencode", "claude"),
+    "qwen": ("gemini", "claude"),
 }
 
 

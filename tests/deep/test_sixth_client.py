@@ -57,8 +57,10 @@ def world(tmp_path: Path) -> dict[str, str]:
     (tmp_path / "lib/gitbaton/agents/acorn.py").write_text(MODULE)
     names = tmp_path / "lib/gitbaton/base/clients.py"
     text = names.read_text()
-    assert text.count('    "cursor": "",\n') == 1
-    names.write_text(text.replace('    "cursor": "",\n', '    "cursor": "",\n    "acorn": "ACORN_SESSION",\n'))
+    assert text.count("KNOWN = {\n") == 1
+    names.write_text(
+        text.replace("KNOWN = {\n", 'KNOWN = {\n    "acorn": KnownClient(session="ACORN_SESSION", runs="acorns/.*"),\n')
+    )
     (tmp_path / "acorns").mkdir()
     return {**os.environ, "PYTHONPATH": str(tmp_path / "lib"), "HOME": str(tmp_path / "acorns")}
 

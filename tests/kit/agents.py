@@ -33,6 +33,7 @@ WORDS: dict[str, dict[str, str]] = {  # what a client calls these moments
         "copilot": "sessionStart userPromptSubmitted postToolUse preCompact agentStop sessionEnd",
         "opencode": "context prompt edited compacting idle ended",
         "cursor": "sessionStart beforeSubmitPrompt afterFileEdit preCompact stop sessionEnd",
+        "qwen": "SessionStart UserPromptSubmit PostToolUse PreCompact Stop SessionEnd",
     }.items()
 }
 CLIENTS = tuple(WORDS)
@@ -81,6 +82,8 @@ class Client:
         found = {"HOME": str(self.home), "PWD": str(self.place)}
         if self.agent in ("claude", "copilot", "gemini"):
             found["CLAUDE_PROJECT_DIR"] = str(self.place)
+        if self.agent == "qwen":
+            found["QWEN_PROJECT_DIR"] = str(self.place)
         if self.agent == "copilot":
             found |= {"COPILOT_CLI": "1", "COPILOT_PROJECT_DIR": str(self.place)}
         return found
@@ -124,7 +127,9 @@ def _example(agent: str, event: str) -> dict[str, Any]:
     if agent == "cursor":
         return {"conversation_id": "c", "hook_event_name": event, "cursor_version": "2.1", "workspace_roots": [PROJECT]}
     found = [c.payload for c in captured(agent) if c.event == event]
-    return deepcopy(found[0]) if found else {**captured(agent)[0].payload, "hook_event_name": event}
+    example = deepcopy(found[0]) if found else {**captured(agent)[0].payload, "hook_event_name": event}
+    example.pop("submitted_prompt", None)  # it would hide the prompt of a test
+    return example
 
 
 def hook(agent: str, event: str, data: bytes, *options: str, env: Mapping[str, str], cwd: Path) -> Outcome:

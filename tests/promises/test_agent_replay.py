@@ -31,6 +31,7 @@ from tests.kit.tiers import some
 
 WORDS = ("--note", "n1", "--next-cmd", "make check", "--validation", "green")
 HELLO = "hello from the stub model\n"
+PROMPTS = {"qwen": "Do the release of half()"}
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,7 @@ def check_checkpoint(repo: Sandbox, record: dict[str, Any], step: Step, client: 
     assert author == "|".join(["gitbaton <gitbaton@localhost>"] * 2)
     assert record["carried"]["step"] == "S-manual" and record["next_cmd"] == "make check" and record["note"] == "n1"
     if step.moment == "turn":
-        assert record["step"] == "turn ended: Create hello.txt"
+        assert record["step"] == f"turn ended: {PROMPTS.get(client.agent, 'Create hello.txt')}"
     if step.moment == "compact":
         assert record["step"].startswith("before compaction (")
         assert step.payload.get("trigger") != "auto" or record["step"] == "before compaction (auto)"

@@ -184,7 +184,7 @@ def test_a_bad_turn(repo: Sandbox, tmp_path: Path) -> None:
 def test_a_compaction(repo: Sandbox) -> None:
     install, resume = block_with(TEXT, "sh", "git baton agent install claude").splitlines()
     assert repo.run("sh", "-c", install).code == 0
-    clients = set(re.findall(r"\b(claude|codex|gemini|opencode|copilot|cursor)\b", install))
+    clients = set(re.findall(rf"\b({'|'.join(CLIENTS)})\b", install))
     assert clients == set(CLIENTS)
     repo.ok("snapshot", "lexer done", "--next-cmd", "pytest")
     assert "\nnext      pytest" in repo.run("sh", "-c", resume).out

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from gitbaton.base.clients import KNOWN
 from gitbaton.base.codec import Json, canonical, in_quotes, path_document
 from gitbaton.base.errors import DamagedIndexError
 from gitbaton.base.model import INSIDE, Oid, covered
@@ -34,11 +35,9 @@ from gitbaton.git.worktree.index import store_anew
 from gitbaton.git.worktree.staged import Scope, stages_now
 from gitbaton.git.worktree.untracked import ignored_by
 
+_CLIENTS = "|".join(of.runs for of in KNOWN.values())
 _UNASKED = re.compile(
-    r"(?:.*/)?(?:\.claude/(?:hooks/.*|skills/[^/]+/(?:\.claude-plugin|hooks)/.*|settings(?:\.local)?\.json)"
-    r"|\.(?:codex|cursor|gemini|husky|opencode)/.*|\.github/hooks/.*"
-    r"|\.vscode/(?:mcp|settings|tasks)\.json|opencode\.jsonc?|\.mcp\.json|\.envrc)",
-    re.IGNORECASE | re.DOTALL,
+    rf"(?:.*/)?(?:{_CLIENTS}|\.husky/.*|\.vscode/(?:mcp|settings|tasks)\.json|\.envrc)", re.IGNORECASE | re.DOTALL
 )  # what agents, editors and shells run, or take commands from, when they are opened there
 
 

@@ -46,7 +46,7 @@ def command(
     dry_run: DryRun = False,
     json: Annotated[bool, Option("--json", help="Print JSON (list, doctor).")] = False,
 ) -> int:
-    """Join coding agents on: claude, codex, gemini, opencode, copilot, cursor.
+    """Join coding agents on: claude, codex, gemini, opencode, copilot, cursor, qwen.
 
     Their hooks take checkpoints and tell the model where things stand.
 

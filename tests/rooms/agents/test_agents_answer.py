@@ -21,6 +21,7 @@ SPECIFIC = b'{"hookSpecificOutput":{"hookEventName":"%s","additionalContext":"%s
 
 GOLDEN: dict[str, dict[str, bytes]] = {
     "claude": {name: SPECIFIC % (name.encode(), QUOTED) for name in ("SessionStart", "UserPromptSubmit")},
+    "qwen": {name: SPECIFIC % (name.encode(), QUOTED) for name in ("SessionStart", "UserPromptSubmit")},
     "codex": {name: SPECIFIC % (name.encode(), QUOTED) for name in ("SessionStart", "UserPromptSubmit")},
     "gemini": {
         "SessionStart": SPECIFIC % (b"SessionStart", QUOTED),
@@ -37,6 +38,7 @@ SHARED = ("SessionStart", "SessionEnd", "PreToolUse", "PostToolUse", "Notificati
 CLAUDE_LIKE = ("UserPromptSubmit", "PreCompact", "PostCompact", "Stop", "SubagentStart", "SubagentStop", "PermissionRequest")
 EVENTS: dict[str, tuple[str, ...]] = {
     "claude": (*SHARED, *CLAUDE_LIKE, "PostToolBatch", "StopFailure", "PostToolUseFailure", "Setup", "WorktreeCreate"),
+    "qwen": (*SHARED, *CLAUDE_LIKE, "StopFailure", "PostToolBatch", "TodoCreated", "TodoCompleted", "UserPromptExpansion"),
     "codex": (*SHARED, *CLAUDE_LIKE, "Interrupt", "PreModelRequest", "PostModelRequest"),
     "gemini": (*SHARED, "BeforeAgent", "AfterAgent", "BeforeModel", "AfterModel", "BeforeTool", "AfterTool", "PreCompress"),
     "copilot": (

@@ -39,6 +39,13 @@ GEMINI: dict[str, Any] = {
 }
 COPILOT: dict[str, Any] = {"agent": "copilot", "session": "332c3594-4d3b-4fdf-be30-f9dcdfd4aeb3", "cwd": DIR}
 COPILOT_FILE = "/home/dev/.copilot/session-state/332c3594-4d3b-4fdf-be30-f9dcdfd4aeb3/events.jsonl"
+QWEN: dict[str, Any] = {
+    "agent": "qwen",
+    "session": "e1bc1b6a-8ef1-4031-9d3a-cab3edf07fb5",
+    "cwd": DIR,
+    "transcript": "/home/dev/.qwen/projects/-home-dev-project/chats/e1bc1b6a-8ef1-4031-9d3a-cab3edf07fb5.jsonl",
+}
+QWENS = f"{QWEN['transcript'].removesuffix('.jsonl').replace('chats', 'subagents')}/agent-general-purpose-call_13.jsonl"
 ASKED = "Create hello.txt"
 LOOK, PRINT = "cat hello.txt && git status --short", "printf %s 'hello from the stub model\n' > 'hello.txt'"
 MOMENTS = (
@@ -99,6 +106,33 @@ EXPECTED: dict[str, list[HookEvent]] = {
         HookEvent(**COPILOT, name="agentStop", moment="turn", transcript=COPILOT_FILE),
         HookEvent(**COPILOT, name="sessionEnd", moment="end"),
         HookEvent(**COPILOT, name="sessionStart", moment="start", inject="full", source="resume"),
+    ],
+    "qwen": [
+        HookEvent(**QWEN, name="SessionStart", moment="start", inject="full", source="startup"),
+        HookEvent(**QWEN, name="UserPromptSubmit", moment="prompt", inject="nudge", prompt="Do the release of half()"),
+        HookEvent(**QWEN, name="PreToolUse", moment="other"),
+        HookEvent(**QWEN, name="TodoCreated", moment="other"),
+        HookEvent(**QWEN, name="UserPromptSubmit", moment="other", prompt=""),
+        HookEvent(**QWEN, name="PostToolUse", moment="edit", edited=(f"{DIR}/src/x.py",)),
+        HookEvent(**QWEN, name="PreToolUse", moment="command", command="sh -c 'exit 3'"),
+        HookEvent(**QWEN, name="PostToolUseFailure", moment="other"),
+        HookEvent(
+            **QWEN,
+            name="Stop",
+            moment="turn",
+            said="LAST-WORDS-1: the rounding bug is fixed; next is the changelog.",
+            running=(),
+        ),
+        HookEvent(**QWEN, name="PreCompact", moment="compact"),
+        HookEvent(**QWEN, name="PostCompact", moment="compacted"),
+        HookEvent(**QWEN, name="SessionStart", moment="start", inject="full", source="compact"),
+        HookEvent(**QWEN, name="SubagentStart", moment="child-start", child=True, who="general-purpose"),
+        HookEvent(**QWEN, name="PreToolUse", moment="command", child=True, command="echo sub"),
+        HookEvent(**QWEN, name="PostToolUse", moment="edit", child=True),
+        HookEvent(**{**QWEN, "transcript": QWENS}, name="SubagentStop", moment="child-end", child=True, who="general-purpose"),
+        HookEvent(**QWEN, name="UserPromptExpansion", moment="other", prompt="Please fix the issue 12 now."),
+        HookEvent(**QWEN, name="UserPromptSubmit", moment="prompt", inject="nudge", prompt="/fix 12"),
+        HookEvent(**QWEN, name="SessionStart", moment="start", inject="full", source="resume"),
     ],
 }
 
@@ -240,6 +274,7 @@ HOME_OF = {
     "gemini": "GEMINI_PROJECT_DIR",
     "copilot": "COPILOT_PROJECT_DIR",
     "cursor": "CURSOR_PROJECT_DIR",
+    "qwen": "QWEN_PROJECT_DIR",
 }
 START = {"copilot": "sessionStart", "cursor": "sessionStart", "opencode": "context"}
 BROKEN = {

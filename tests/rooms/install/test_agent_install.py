@@ -214,7 +214,7 @@ def test_list(repo: Sandbox) -> None:
     )
     repo.write(FILES["cursor"], "[ git-baton hook")
     rows = {(r["agent"], r["level"]): r for r in repo.ok("agent", "list", "--json").json["agents"]}
-    assert len(rows) == 12
+    assert len(rows) == 2 * len(FILES)
     assert rows["codex", "project"]["state"] == "installed"
     assert rows["gemini", "project"]["state"] == "outdated"
     assert rows["cursor", "project"]["state"] == "unreadable"
