@@ -85,6 +85,19 @@ class Installed:
         return "", None
 
 
+@value
+class Located:
+    """Place of a session as a record of its transcript has it: the session's id, the folder that it works in, or a digest of
+    that folder's path, and the branch there; ``child``: it is no session of the user's, but a subagent's. Empty where it does
+    not say."""
+
+    session: str = ""
+    folder: str = ""
+    digest: str = ""
+    branch: str = ""
+    child: bool = False
+
+
 class Client(Protocol):
     """A client. What is given a value here is so for most of them.
 
@@ -105,9 +118,9 @@ class Client(Protocol):
     ``places``: the variables in which it names the folder it works in, best first.
 
     Its conversations. ``files``: patterns of the file of a session below ``folder``, {0} its id and {1} the first eight
-    characters of that. ``mark``: an expression without which a line of it tells nothing. ``calls``: whether it writes
-    down that it calls a hook. ``resume``: the command that resumes
-    a session {}; empty where it can resume none that is written for it.
+    characters of that; ``rooted``: a file beside the folder of such a file that holds the path of the folder it works in.
+    ``mark``: an expression without which a line of it tells nothing. ``calls``: whether it writes down that it calls a hook.
+    ``resume``: the command that resumes a session {}; empty where it can resume none that is written for it.
     """
 
     name: str
@@ -137,6 +150,7 @@ class Client(Protocol):
     places: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
     plugin: Plugin | None = None
+    rooted: str = ""
     mark: bytes | None = None
     calls: bool = False
     resume: str = ""
@@ -211,6 +225,14 @@ class Client(Protocol):
     def id_of(self, record: Record) -> object:
         """The id of the message in a record, if there is one."""
         return record.get("id")
+
+    def located(self, record: Record) -> Located:
+        """Return what a record says of where its session works."""
+        return Located(folder=absolute(record.get("cwd")) or "", branch=word(record.get("gitBranch")) or "")
+
+    def sessions(self, env: Mapping[str, str]) -> Query | None:
+        """The question for the ``id`` and the ``folder`` of the user's sessions, where it keeps them in a database."""
+        return None
 
     def rewritten(self, records: list[Record], session: str, *, foreign: bool) -> list[Record] | None:
         """The records as those of another session; None where it could not resume them. Of a stranger's only what was said

@@ -6,8 +6,8 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from gitbaton.agents.client import Client, Fields, Hook, Installed, Plugin, switched
-from gitbaton.agents.payload import PATCHED, word
+from gitbaton.agents.client import Client, Fields, Hook, Installed, Located, Plugin, switched
+from gitbaton.agents.payload import PATCHED, absolute, word
 from gitbaton.agents.records import (
     answered,
     as_text,
@@ -193,6 +193,19 @@ class Codex(Client):
         """Of an item of a response, or of its call."""
         item = dict_of(record.get("payload")) if record.get("type") == "response_item" else {}
         return item.get("id") or item.get("call_id")
+
+    def located(self, record: Record) -> Located:
+        """The first line says whose the session is, and what begins a turn where it works."""
+        meta, kind = dict_of(record.get("payload")), record.get("type")
+        if kind not in ("session_meta", "turn_context"):
+            return Located()
+        first = kind == "session_meta"
+        return Located(
+            session=(word(meta.get("id")) or "") if first else "",
+            folder=absolute(meta.get("cwd")) or "",
+            branch=word(dict_of(meta.get("git")).get("branch")) or "",
+            child=first and isinstance(meta.get("source"), dict),
+        )
 
     def rewritten(self, records: list[Record], session: str, *, foreign: bool) -> list[Record] | None:
         """Its first line describes the session; the ids of threads that it copied from others stay."""

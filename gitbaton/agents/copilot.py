@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from gitbaton.agents.client import Client, Fields, Hook, Installed, Plugin, Query, switched, trusts
-from gitbaton.agents.payload import names_one, word
+from gitbaton.agents.client import Client, Fields, Hook, Installed, Located, Plugin, Query, switched, trusts
+from gitbaton.agents.payload import absolute, names_one, word
 from gitbaton.agents.records import (
     answered,
     called,
@@ -174,6 +174,11 @@ class Copilot(Client):
             target = word(data.get("upToEventId"))
             return RecordStep(to=target) if target and not data.get("eventIds") else None
         return RecordStep(key=word(record.get("id")) or "", prompt=record.get("type") == "user.message")
+
+    def located(self, record: Record) -> Located:
+        """Of what begins or resumes a session, or moves it."""
+        context = dict_of(dict_of(record.get("data")).get("context"))
+        return Located(folder=absolute(context.get("cwd")) or "", branch=word(context.get("branch")) or "")
 
     def plan(self, session: str | None, transcript: str | None, env: Mapping[str, str], most: int) -> Query | None:
         """In a database beside the transcript."""

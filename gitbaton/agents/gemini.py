@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from gitbaton.agents.client import Client, Fields, Hook, Installed, Plugin, inner, trusts
+from gitbaton.agents.client import Client, Fields, Hook, Installed, Located, Plugin, inner, trusts
 from gitbaton.agents.payload import word
 from gitbaton.agents.records import (
     answered,
@@ -75,6 +75,7 @@ class Gemini(Client):
     editors = ("write_file", "replace")
     places = ("GEMINI_CWD", "GEMINI_PROJECT_DIR")
     files = ("tmp/*/chats/session-*-{1}.jsonl",)
+    rooted = ".project_root"
     mark = rb'\A(?:(?!\{"\$set").*"type"\s*:\s*"(?:user|gemini)"|.*"\$rewindTo")'
 
     def plugins(self, of: Installed) -> Iterator[tuple[str, str, bool]]:
@@ -138,6 +139,12 @@ class Gemini(Client):
             again = map(dict_of, list_of(dict_of(record.get("$set")).get("messages")))
             found += ({**item, "$set": True} for item in again if word(item.get("id")) not in known)
         return found
+
+    def located(self, record: Record) -> Located:
+        """The first line says whose the session is; only its folder says where it works."""
+        child = record.get("kind") not in (None, "main") and "sessionId" in record
+        digest = word(record.get("projectHash")) or ""
+        return Located(session=word(record.get("sessionId")) or "", digest=digest, child=child)
 
     def step(self, record: Record) -> RecordStep | None:
         """A line, from which a message and all that follows it can be taken back."""

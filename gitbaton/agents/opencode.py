@@ -16,6 +16,7 @@ from gitbaton.agents.records import (
     items_of,
     list_of,
     looked,
+    name_of,
     nth,
     number,
     patched,
@@ -94,6 +95,7 @@ class OpenCode(Client):
         data, at = dict_of(record.get("data")), time_of(record.get("time_created"))
         who, kind = record.get("message_role"), data.get("type")
         if kind == "text" and not any(data.get(name) is True for name in ("synthetic", "ignored")):
+            yield Shown(who=name_of(who), content=data.get("text"))
             if who == "user":
                 yield from words(Asked, at, [_unquoted(text) for text in texts_of(data.get("text"))])
             elif who == "assistant" and record.get("message_agent") != "compaction":
@@ -101,6 +103,10 @@ class OpenCode(Client):
         elif kind == "step-finish":
             yield from _used(at, record, dict_of(data.get("tokens")))
         elif kind == "tool":
+            state, key = dict_of(data.get("state")), str(data.get("callID"))
+            yield Shown(who="tool", name=name_of(data.get("tool")), key=key, content=state.get("input"))
+            if state.get("status") in ("completed", "error"):
+                yield Shown(who="tool", key=key, content=state.get("output") or state.get("error"), answer=True)
             yield from _call(at, word(data.get("callID")), data.get("tool"), dict_of(data.get("state")))
 
     def rows(self, session: str, since: int, env: Mapping[str, str], most: int) -> Query | None:
@@ -111,6 +117,11 @@ class OpenCode(Client):
             f" WHERE part.session_id = ? AND part.time_updated > ? ORDER BY part.time_created DESC, part.id DESC LIMIT {most}"
         )
         return Query(path=_database(env), sql=sql, values=(session, since))
+
+    def sessions(self, env: Mapping[str, str]) -> Query | None:
+        """Sessions without a parent."""
+        sql = "SELECT id, directory AS folder FROM session WHERE parent_id IS NULL ORDER BY time_created, id"
+        return Query(path=_database(env), sql=sql)
 
     def left(self, session: str, until: int, env: Mapping[str, str]) -> Query | None:
         """Messages are deleted when they are taken back."""

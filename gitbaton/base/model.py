@@ -16,13 +16,15 @@ if TYPE_CHECKING:
     from typing import Literal
 
     Validation = Literal["green", "pending", "failed"]
-    Kind = Literal["manual", "auto", "safety"]
+    Kind = Literal["manual", "auto", "safety", "imported"]
     Op = Literal["restore", "revert", "undo", "redo"]
 else:
     Validation = Kind = Op = str
 
 VALIDATIONS: tuple[Validation, ...] = ("green", "pending", "failed")
-KINDS: tuple[Kind, ...] = ("manual", "auto", "safety")
+KINDS: tuple[Kind, ...] = ("manual", "auto", "safety", "imported")
+BESIDE: tuple[Kind, ...] = ("safety", "imported")
+"""The kinds of what stands in no track: states before restores, and turns of a client's own transcripts."""
 STEPPING: tuple[Op, ...] = ("undo", "redo")
 OPS: tuple[Op, ...] = ("restore", "revert", *STEPPING)
 LAST_PROMPT = "; last prompt: "
@@ -38,7 +40,7 @@ ENDED = "session ended"
 
 def is_turn(kind: str, step: str) -> bool:
     """Whether a checkpoint of this kind and step holds what a turn did."""
-    return kind == "auto" and step.startswith((TURN_ENDED, NOT_ENDED))
+    return kind in ("auto", "imported") and step.startswith((TURN_ENDED, NOT_ENDED))
 
 
 def at_prompt(kind: str, step: str) -> bool:
@@ -494,6 +496,18 @@ class Turn:
 
 
 @value
+class ImportedTurn:
+    """A turn as a client's own transcript tells it, which no hook has seen. ``since``: when its prompt was said; ``prompt`` and
+    ``said``: that, and the agent's last words in it, of long ones less the middle; ``commits``: those that its commands are
+    seen to have made."""
+
+    since: datetime
+    prompt: str
+    said: str = ""
+    commits: tuple[Oid, ...] = ()
+
+
+@value
 class Checkpoint:
     """The recorded state of one track at one moment. Its id is the blob id of its stored bytes and no field of it."""
 
@@ -517,6 +531,7 @@ class Checkpoint:
     observed: Observed | None = None
     standing: Standing | None = None
     turn: Turn | None = None
+    imported: ImportedTurn | None = None
 
     @property
     def written(self) -> datetime:

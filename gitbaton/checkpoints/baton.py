@@ -36,6 +36,7 @@ from gitbaton.base.model import (
     Live,
     Observed,
     Oid,
+    Prompt,
     Since,
     Stored,
     Told,
@@ -260,7 +261,11 @@ class Baton:
     def told(self, stored: Stored) -> Told | None:
         """Return the conversation around a checkpoint, as it may be shown; None where that is not stored here, or not readable.
         Raises ScanError."""
-        own = stored.checkpoint.observed
+        own, turn = stored.checkpoint.observed, stored.checkpoint.imported
+        if turn is not None:
+            asked = Prompt(text=turn.prompt, at=turn.since)
+            said = Prompt(text=turn.said, at=stored.checkpoint.created) if turn.said else None
+            return self.redactor.told(Told(asked=(asked,), latest=asked, said=said))
         told, back = self._said(own.said if own else None), stored.back
         if back is None or not back.newer:
             return told
@@ -1065,7 +1070,11 @@ class Baton:
         """
         store = self.store if wanted is None else self._picking(wanted)
         start: Stored | None = None
-        if everything:
+        kinds = wanted.kinds if wanted is not None else ()
+        asks = "imported" in kinds and track is None and name is None  # they are of no track
+        if asks and len(set(kinds)) == 1:
+            of, found = None, History(items=())
+        elif everything:
             of, found = None, self._lowered(store.whole(limit), limit, store)
         elif name is not None and (track is not None or not self.is_track(name)):
             start = self.lead(name, track)
@@ -1074,6 +1083,13 @@ class Baton:
             named = track if name is None else name
             of = self.tip().checkpoint.track if named is None else check_track(named)
             found = self._of_track(store, of, limit)
+        if asks or (everything and not kinds):
+            from gitbaton.checkpoints.store import imported, selection
+
+            turns = imported.records(self.store)
+            picked = [s for s in turns.items if wanted is None or selection.wants(wanted, s.raw)]
+            items = sorted((*found.items, *picked), key=_age, reverse=True)
+            found = replace(found, items=tuple(items), problems=(*found.problems, *turns.problems))
         if wanted is None or "safety" not in wanted.kinds:
             return replace(found, items=found.items[:limit])
         from gitbaton.checkpoints.names import renamed

@@ -20,9 +20,9 @@ from gitbaton.base.errors import (
     RecordError,
     UsageError,
 )
-from gitbaton.base.model import Oid, Stored
+from gitbaton.base.model import BESIDE, ImportedTurn, Oid, Stored
 from gitbaton.checkpoints.render import candidate, in_shell, title_of
-from gitbaton.checkpoints.store import CHAINS, SAFETY, TIPS, Store, chain_ref, fetched_ref, track_of
+from gitbaton.checkpoints.store import CHAINS, SAFETY, TIPS, Store, chain_ref, fetched_ref, imported, track_of
 from gitbaton.checkpoints.store.chain import MAX_COMMIT, newest_first
 from gitbaton.checkpoints.store.refs import META
 from gitbaton.git.objects import OID, Object, object_id
@@ -37,6 +37,7 @@ _LABEL = re.compile(rb'\n  "label": (?:null|"([^"\\]*)"),\n')
 _CREATED = re.compile(rb'\n  "created": "([0-9TZ:.-]{27})",\n')
 _ANY_LABEL = '"label"($|[^:]|:($|[^ ]| ($|[^n])))'  # whatever is not exactly `"label": null`
 _CHUNK = 4096
+_NO_TURN = ImportedTurn(since=datetime.min.replace(tzinfo=UTC), prompt="")
 _FAR = 10**9  # no chain is as long, and git reads no greater number
 WHEN = "as in 'TRACK@{2 hours ago}' or 'TRACK@{2026-01-31}'"
 Later = Callable[[str], object]
@@ -97,7 +98,7 @@ def resolve(
     branch = _branch(store, wanted) if standing and not odd else None
     if standing and not branch:
         first = at or store.current()
-        named.append(min(standing, key=lambda s: (s.checkpoint.track != first, s.foreign)))
+        named.append(min(standing, key=lambda s: (s.checkpoint.kind in BESIDE, s.checkpoint.track != first, s.foreign)))
     found += named
     if not found:
         found = _elsewhere(store, name) or _left(store, name, torn | (known - chains.keys()))
@@ -331,8 +332,8 @@ def _before(store: Store, name: str, count: int, short: int, at: str | None, lat
     if len(oids) <= count or oids[-1] == store.root:
         said = counted(len(oids) - (2 if oids[-1] == store.root else 1), "checkpoint")
         raise NotFoundError(f"{in_quotes(name)} has only {said} before it", f"to list them: git baton log {in_shell(name)}")
-    safety = start.checkpoint.kind == "safety"
-    return [store.stored(store.objects.read(oids[-1], MAX_COMMIT), None if safety else track, oids[-1])]
+    alone = start.checkpoint.kind in BESIDE
+    return [store.stored(store.objects.read(oids[-1], MAX_COMMIT), None if alone else track, oids[-1])]
 
 
 def _listing(track: str) -> str:
@@ -493,6 +494,7 @@ def _named(
         meant = oid in pinned or (bool(prefix) and oid.startswith(name))
         earlier = bool(prefix) and any(was.startswith(name) for was in earlier_ids(raw))
         stands = track is not None and track not in standing and (oid in noted or head in raw)
+        stands = stands or (track is None and commit is not None and b'"imported": {' in raw and commit.encode() in raw)
         if not (meant or earlier or stands or _may_be_labelled(raw, name)):
             continue
         try:
@@ -501,8 +503,8 @@ def _named(
             continue
         if meant or stored.checkpoint.label == name:
             named.append(stored)
-        if stands and track is not None:
-            standing[track] = stored
+        if stands and (track is not None or commit in (stored.checkpoint.imported or _NO_TURN).commits):
+            standing[stored.checkpoint.track] = stored
         if earlier:
             renamed.append(stored)
     on_commit = newest_first(standing.values())
@@ -516,7 +518,8 @@ def _may_be_labelled(raw: bytes, name: str) -> bool:
 
 
 def _everything(store: Store, chains: Collection[str], torn: set[str]) -> list[Place]:
-    """Track and commit of every link of every chain that can be walked; safety checkpoints have no track's ref."""
+    """Track and commit of every link of every chain that can be walked; safety checkpoints and imported turns have no track's
+    ref."""
     places: list[Place] = []
     for track in chains:
         try:
@@ -528,7 +531,7 @@ def _everything(store: Store, chains: Collection[str], torn: set[str]) -> list[P
             places += [(None, oid) for oid in store.objects.first_parents(tip)]
         except BatonError:
             continue
-    return places
+    return [*places, *((None, oid) for oid in imported.commits(store))]
 
 
 def _labelled(store: Store, chains: Collection[str], torn: set[str]) -> list[Place]:

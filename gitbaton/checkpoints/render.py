@@ -751,7 +751,7 @@ def leads(c: Checkpoint) -> bool:
 def turn_of(c: Checkpoint) -> int:
     """Return the number of the turn that a checkpoint ended, or was taken in, as its client counts; 0 where none is known, and
     for what was there before a prompt."""
-    return c.observed.turns if c.observed is not None and c.kind == "auto" and not at_prompt(c.kind, c.step) else 0
+    return c.observed.turns if c.observed is not None and c.kind != "manual" and not at_prompt(c.kind, c.step) else 0
 
 
 def title(stored: Stored) -> tuple[str, TestRun | None]:
@@ -776,7 +776,8 @@ def title_of(c: Checkpoint) -> str:
 
 def _is_told_turn(c: Checkpoint) -> bool:
     """Whether a client's records tell of a turn that a checkpoint ended; of one that did not end only the step tells."""
-    return c.kind == "auto" and c.step.startswith(TURN_ENDED) and bool(c.observed and c.observed.asked) and c.files is not None
+    told = is_turn(c.kind, c.step) and c.step.startswith(TURN_ENDED) and bool(c.observed and c.observed.asked)
+    return told and (c.files is not None or c.kind == "imported")
 
 
 def turn_prompt(step: str, asked: Sequence[Prompt]) -> Prompt:

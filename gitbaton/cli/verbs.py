@@ -33,7 +33,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "fetch": "fetch tracks from a remote, changing none here",
         "sync": "fetch, join and push: both sides have everything",
         "export": "write LATEST, or every checkpoint, as files",
-        "import": "take in the files of an older version",
+        "import": "take in a client's past conversations, or old files",
     },
     "keep": {
         "tracks": "list tracks, make one current, or delete one",

@@ -220,6 +220,17 @@ def linked(common: str) -> list[tuple[str, str, str]]:
     return found
 
 
+def gone_worktrees(repo: Repo) -> list[str]:
+    """Return the paths of linked work trees that git still knows, and that are not there. Raises OSError."""
+    found, parent = list[str](), os.path.join(repo.layout.common_dir, "worktrees")
+    for name in sorted(os.listdir(parent)) if os.path.isdir(parent) else []:
+        with suppress(OSError):
+            link = os.fsdecode(read_regular(os.path.join(parent, name, "gitdir"), follow=True)).rstrip("\n")
+            root = os.path.dirname(os.path.normpath(os.path.join(parent, name, link)))
+            found += [root] if not os.path.isdir(root) else []
+    return found
+
+
 def others(repo: Repo) -> list[tuple[str, WorktreeId | None]]:
     """Return the other work trees that exist: the git directory of each, and what checkpoints call it, where gitbaton has met
     it."""

@@ -293,7 +293,7 @@ def _plan_of(event: HookEvent, beside: Container[object]) -> Planned | None:
     ever written there."""
     of = client(event.agent)
     query = of.plan(event.session, event.transcript, os.environ, _ROWS) if of is not None else None
-    rows = [found for row in (_selected(query) if query is not None else ()) if (found := dict(row)).get("id") not in beside]
+    rows = [found for row in (selected(query) if query is not None else ()) if (found := dict(row)).get("id") not in beside]
     return of.planned(rows) if of is not None and rows else None
 
 
@@ -303,7 +303,7 @@ def _rows_after(of: Client, session: str, before: Seen) -> tuple[Seen, list[Sign
     back = left is not None and left < before.mark
     seen = Seen(facts=Facts(), taken=before.taken) if back else before
     query = of.rows(session, seen.at, os.environ, _ROWS)
-    rows = _selected(query) if query is not None else []
+    rows = selected(query) if query is not None else []
     found: list[Sign] = []
     newest = seen.at
     for row in reversed(rows):
@@ -324,10 +324,10 @@ def _rows_after(of: Client, session: str, before: Seen) -> tuple[Seen, list[Sign
 def _left(of: Client, session: str, until: int) -> int | None:
     """Count the messages of a database up to a time; None where it cannot be read."""
     query = of.left(session, until, os.environ)
-    return next((int(row["number"]) for row in (_selected(query) if query is not None else ())), None)
+    return next((int(row["number"]) for row in (selected(query) if query is not None else ())), None)
 
 
-def _selected(query: Query) -> list[Row]:
+def selected(query: Query) -> list[Row]:
     """Rows of a client's database, which is only read; none where it cannot be."""
     if not os.path.isfile(query.path):
         return []

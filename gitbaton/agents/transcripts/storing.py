@@ -52,10 +52,12 @@ def record(
     before: Transcript | None,
     warn: Callable[[str], None] | None = None,
     seconds: float | None = 0.0,
+    part: int = PART,
+    told: Callable[[int], None] = lambda size: None,
 ) -> Transcript | None:
     """Record how far the conversation that an event names has come, at a line's end; in mode ``full`` its content is stored,
-    too, for so many ``seconds``, PART of it at least; for None only where no more than a LITTLE is new, and ``behind`` tells of
-    it.
+    too, for so many ``seconds``, one ``part`` of so many bytes at least; for None only where no more than a LITTLE is new, and
+    ``behind`` tells of it. After each part ``told`` is called with the bytes of the file that are stored by then.
 
     ``before`` is the last position of the same session: where the file goes on from it, only what follows is read. The last
     words of a turn are waited for, for a moment. None in mode ``off``, and where there is no regular file that can be read or
@@ -77,10 +79,10 @@ def record(
                 or files.is_forgotten(baton.repo, layout.transcript_ref(event.agent, event.session))
             ):
                 return measure(fd, event.agent, before)
-            known = _position(baton, event.agent, event.session)
+            known = stored_position(baton, event.agent, event.session)
             if seconds is None and os.fstat(fd).st_size - (known.size if known else 0) > LITTLE:
                 return measure(fd, event.agent, before or known)
-            found, said = _keep(baton, fd, event.agent, event.session, seconds)
+            found, said = _keep(baton, fd, event.agent, event.session, seconds, part, told)
         except ScanError:
             raise
         except BatonError as error:
@@ -119,6 +121,8 @@ class _Talk:
     session: str
     ref: str
     hurry: bool
+    part: int = PART
+    told: Callable[[int], None] = lambda size: None
 
 
 @value
@@ -137,7 +141,7 @@ def behind(baton: Baton, event: HookEvent) -> bool:
     if event.session is None or event.agent not in NAMES or (fd := opened(event.transcript)) is None:
         return False
     try:
-        known, size = _position(baton, event.agent, event.session), os.fstat(fd).st_size
+        known, size = stored_position(baton, event.agent, event.session), os.fstat(fd).st_size
         much = size - (known.size if known else 0) > LITTLE and size <= layout.MAX_STORED
         return much and not files.is_forgotten(baton.repo, layout.transcript_ref(event.agent, event.session))
     except (OSError, BatonError):
@@ -146,7 +150,7 @@ def behind(baton: Baton, event: HookEvent) -> bool:
         os.close(fd)
 
 
-def _position(baton: Baton, agent: str, session: str) -> Transcript | None:
+def stored_position(baton: Baton, agent: str, session: str) -> Transcript | None:
     """Return how far in the client's file what is stored goes; None where nothing is that can be read. Raises UsageError,
     GitError."""
     found = baton.repo.objects.info(layout.transcript_ref(agent, session))
@@ -156,12 +160,22 @@ def _position(baton: Baton, agent: str, session: str) -> Transcript | None:
         return None
 
 
-def _keep(baton: Baton, fd: int, agent: str, session: str, seconds: float | None) -> tuple[Transcript | None, str | None]:
+def _keep(
+    baton: Baton,
+    fd: int,
+    agent: str,
+    session: str,
+    seconds: float | None,
+    part: int = PART,
+    told: Callable[[int], None] = lambda size: None,
+) -> tuple[Transcript | None, str | None]:
     """Store what is new, redacted; what another process has stored meanwhile is built upon, at last with the lock held all
     along. Raises BatonError; ScanError where a secret may be in what cannot be looked at."""
     ref = layout.transcript_ref(agent, session)
     look = cache(baton.redactor.line)  # who has to begin anew, because another was first, is done soon
-    talk = _Talk(baton=baton, look=look, fd=fd, agent=agent, session=session, ref=ref, hurry=seconds is None)
+    talk = _Talk(
+        baton=baton, look=look, fd=fd, agent=agent, session=session, ref=ref, hurry=seconds is None, part=part, told=told
+    )
     late = time.monotonic() + (seconds or 0)
     while True:
         found, said, more = append_to(
@@ -198,16 +212,17 @@ def _once(talk: _Talk, guard: Guard) -> tuple[Transcript | None, str | None, boo
             return now, None, False
         publish_reachable(talk.baton.repo, [RefChange(name=talk.ref, new=commit, old=old)], automatic=True)
         files.save_digest(talk.baton.repo, talk.ref, _proof(talk, commit, part.size, digest))
+    talk.told(part.size)
     if part != now:
         return now, f"stored up to byte {part.size} of {now.size}; the next checkpoint goes on from there", True
     return replace(now, stored=commit), None, False
 
 
 def _part(talk: _Talk, known: Transcript | None, now: Transcript) -> Transcript:
-    """Return how far one call goes: PART bytes, or one line that is longer."""
+    """Return how far one call goes: so many bytes, or one line that is longer."""
     start = end = known.size if known else 0
-    while now.size - end > PART:
-        end += PART
+    while now.size - end > talk.part:
+        end += talk.part
         part = measure(talk.fd, talk.agent, known, end)
         if part is not None and part.size > start:
             return part

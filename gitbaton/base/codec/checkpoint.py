@@ -34,6 +34,7 @@ from gitbaton.base.model import (
     FileState,
     Flag,
     Here,
+    ImportedTurn,
     IndexState,
     Observed,
     Operation,
@@ -65,6 +66,8 @@ MAX_WITHDRAWN = 100
 MAX_ABOUT = 20
 """Paths of one decision."""
 MAX_NUMBER = 1_000_000
+MAX_MADE = 1000
+"""Commits of one turn."""
 VERSION = 1
 ROOT_MESSAGE = b"gitbaton root 1\n"
 _SUBJECT_BYTES = 72
@@ -386,7 +389,8 @@ def encode(checkpoint: Checkpoint) -> bytes:
 def document(c: Checkpoint) -> dict[str, Json]:
     """Return the JSON object of a checkpoint, keys in the canonical order; only a safety checkpoint has ``restore``, only one
     that carries another's words ``carried``, only one that tells what a client had on record ``observed``, only one with words
-    that are older than it, or are to stay, ``standing``, and only one of an agent's turn ``turn``."""
+    that are older than it, or are to stay, ``standing``, only one of an agent's turn ``turn``, and only one of a transcript's
+    ``imported``."""
     agent: Json = None
     if c.agent is not None:
         agent = _agent_document(c.agent)
@@ -414,6 +418,7 @@ def document(c: Checkpoint) -> dict[str, Json]:
         observed=None if c.observed is None else observed_document(c.observed),
         standing=None if c.standing is None else _standing_document(c.standing),
         turn=None if c.turn is None else _turn_document(c.turn),
+        imported=None if c.imported is None else _imported_document(c.imported),
     )
 
 
@@ -481,6 +486,11 @@ def _turn_document(t: Turn) -> dict[str, Json]:
     )
 
 
+def _imported_document(t: ImportedTurn) -> Json:
+    said: dict[str, Json] = {"since": timestamp(t.since), "prompt": t.prompt}
+    return said | _given(said=t.said or None, commits=list(t.commits) or None)
+
+
 def _files_document(files: FileState) -> Json:
     index, o, listed = files.index, files.operation, listed_paths([s.path for s in files.skipped])
     operation: Json = None
@@ -529,6 +539,7 @@ def decode(raw: bytes) -> Checkpoint:
     observed = Reader(r.value["observed"], "record.observed") if "observed" in r.value else None
     standing = Reader(r.value["standing"], "record.standing") if "standing" in r.value else None
     turn = Reader(r.value["turn"], "record.turn") if "turn" in r.value else None
+    imported = Reader(r.value["imported"], "record.imported") if "imported" in r.value else None
     extra = r.strings("extra")
     if not all(EXTRA_KEY.match(key) for key, _ in extra):
         raise r.bad("extra")
@@ -558,6 +569,17 @@ def decode(raw: bytes) -> Checkpoint:
         observed=read_observed(observed) if observed else None,
         standing=_standing(standing, len(decisions)) if standing else None,
         turn=_turn(turn) if turn else None,
+        imported=_imported(imported) if imported else None,
+    )
+
+
+def _imported(r: Reader) -> ImportedTurn:
+    oids = r.items("commits", MAX_MADE) if "commits" in r.value else []
+    return ImportedTurn(
+        since=r.time("since"),
+        prompt=r.text("prompt"),
+        said=r.text("said") if "said" in r.value else "",
+        commits=tuple(Reader({"commit": oid}, f"{r.where}.commits").oid("commit") for oid in oids),
     )
 
 

@@ -214,6 +214,7 @@ class Redactor:
             observed=c.observed and self.observed(c.observed),
             standing=c.standing and self._standing(c, c.standing),
             turn=c.turn and replace(c.turn, edited=self.paths(c.turn.edited)),
+            imported=c.imported and replace(c.imported, prompt=self.text(c.imported.prompt), said=self.text(c.imported.said)),
         )
         return c if new == c else new
 

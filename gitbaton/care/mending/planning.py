@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 
 from gitbaton.base.codec import counted, decode, decode_track, in_quotes
 from gitbaton.base.errors import DamagedIndexError, GitError, RecordError, RefConflictError
-from gitbaton.base.model import Checkpoint, Oid
+from gitbaton.base.model import BESIDE, Checkpoint, Oid
 from gitbaton.base.system.files import read_or_none, sync_paths
 from gitbaton.base.values import replace
 from gitbaton.care.mending import rebuild
@@ -21,7 +21,7 @@ from gitbaton.checkpoints.store import CHAINS, NOTES, SAFETY, TIPS, chain_ref, s
 from gitbaton.checkpoints.store import meta as store_meta
 from gitbaton.checkpoints.store.provenance import record_of
 from gitbaton.checkpoints.store.read import is_ours, readable_checkpoints
-from gitbaton.checkpoints.store.refs import BEFORE_MENDS, META, REMOTES, RUNS, THREADS, TRANSCRIPTS
+from gitbaton.checkpoints.store.refs import BEFORE_MENDS, IMPORTED, META, REMOTES, RUNS, THREADS, TRANSCRIPTS
 from gitbaton.git import questions
 from gitbaton.git.binary import BinaryObjects, clear_stale_locks
 from gitbaton.git.damage import (
@@ -212,7 +212,10 @@ class _MendPlanner:
         track = track_of(name) if name.startswith(CHAINS) else None
         if name.startswith(REMOTES) and "/tracks/" in name:
             track = decode_track(name.partition("/tracks/")[2])
-        return None if track is None else lambda c: c.kind != "safety" and c.track == track
+        talk = conversation_name(name, IMPORTED) if name.startswith(IMPORTED) else None
+        if talk is not None:
+            return lambda c: c.imported is not None and c.agent is not None and (c.agent.name, c.agent.session) == talk
+        return None if track is None else lambda c: c.kind not in BESIDE and c.track == track
 
     def _records(self) -> None:
         """Plan the refs of runs, threads, conversations, and of what else was fetched."""

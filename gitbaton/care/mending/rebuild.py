@@ -101,7 +101,8 @@ class ChainMender:
                 links.append(self._without(name, *row, lost))
                 self.renamed |= {was: links[-1].id} if was != links[-1].id else {}
                 ours += [links[-1].id] if self.store.ours.has(record, row[1].id) or self.store.ours.has(record, was) else []
-            elif (above := stored[place - 1] if place else None) is not None:  # so that the newest words stay the newest
+            elif (above := stored[place - 1] if place else None) is not None and above.checkpoint.imported is None:
+                # so that the newest words stay the newest
                 links.append(self._gap(above, stored[place + 1] if place + 1 < len(rows) else None))
                 ours += [links[-1].id] if self.store.ours.knows(record) else []
         tree, root = root_objects(self.survey.algorithm)

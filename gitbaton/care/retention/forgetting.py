@@ -56,8 +56,8 @@ class Forgetting:
     ``fetched`` refs that go; ``changed``: the files of each that its HEAD does not have, with their paths; ``brought``:
     those of them that the checkpoint before did not have either; ``alone``: those that nothing else holds which stays.
     ``remotes``: those with such a track, as last fetched. ``pinned``: those of the ids, and of what goes along, that are
-    pinned. ``cleared``: safety checkpoints that were named. ``broken``: refs that cannot be read and stay as they are, each
-    with why: what they hold is unknown."""
+    pinned. ``cleared``: safety checkpoints that were named; ``turns``: the chains of imported turns that lose any.
+    ``broken``: refs that cannot be read and stay as they are, each with why: what they hold is unknown."""
 
     ids: tuple[Oid, ...]
     stored: tuple[Stored, ...]
@@ -77,6 +77,7 @@ class Forgetting:
     alone: frozenset[Oid] = frozenset()
     lost: Mapping[Oid, Mapping[tuple[str, str], Oid]] = MappingProxyType({})
     cleared: tuple[Stored, ...] = ()
+    turns: tuple[Trimmed, ...] = ()
 
     @property
     def names(self) -> tuple[Oid, ...]:
@@ -131,8 +132,15 @@ def plan(baton: Baton, names: Sequence[str], *, everywhere: bool, held: bool = F
         seen=found.refs,
         broken=found.broken,
         cleared=cleared,
+        turns=tuple(_without(baton.store, chain, gone) for chain in found.imported if any(s.id in gone for s in chain.items)),
     )
     return _everywhere(baton, found, made, chains, {copy.ref for copy in holding}) if everywhere else made
+
+
+def _without(store: Store, chain: CheckpointChain, gone: Collection[Oid]) -> Trimmed:
+    """Return a chain of imported turns without some of them."""
+    objects, change = rebuilt(store, chain, [link for link in links(store, chain.name, chain.tip) if link.id not in gone])
+    return Trimmed(chain=chain, remove=tuple(s for s in chain.items if s.id in gone), objects=objects, change=change)
 
 
 def _everywhere(
@@ -253,7 +261,7 @@ def _copied(ref: str, talks: Collection[tuple[str, str]]) -> bool:
     """Whether a fetched ref holds words besides chains: notes, and these conversations."""
     room, _, rest = ref.removeprefix(REMOTES).partition("/")[2].partition("/")
     agent, _, session = rest.partition("/")
-    talk = room == "transcripts" and (agent, decode_track(session)) in talks
+    talk = room in ("transcripts", "imported") and (agent, decode_track(session)) in talks
     return ref.startswith(REMOTES) and (talk or (room, rest) == ("notes", ""))
 
 
@@ -364,12 +372,13 @@ def apply(baton: Baton, made: Forgetting) -> list[str]:
 
 def _remove(baton: Baton, made: Forgetting, *, held: bool) -> list[str]:
     chains, talks = [chain_ref(track) for track in made.stay], {talk.ref: talk.tip for talk in made.conversations}
-    touched = {*chains, *talks, *made.fetched, *(part.chain.ref for part in made.safety), META}
+    trims = (*made.safety, *made.turns)
+    touched = {*chains, *talks, *made.fetched, *(part.chain.ref for part in trims), META}
     refs = [*chains, *(tip_ref(track) for track in made.stay), *talks]
     revision = draft_removal(
         baton, made.broken, keep=made.stay, drop={**talks, **made.fetched}, forgotten=made.all_ids | made.lost.keys()
     )
-    with locked_removal(baton, revision, refs, made.safety, held=held) as free:
+    with locked_removal(baton, revision, refs, trims, held=held) as free:
         if ref := moved(baton, made.seen, touched.__contains__):
             raise RefConflictError(f"nothing is forgotten: {in_quotes(ref)} moved meanwhile", "try again")
         unmarked = _mark(baton, made)

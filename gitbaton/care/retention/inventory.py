@@ -21,7 +21,7 @@ from gitbaton.checkpoints.store.chain import MAX_COMMIT
 from gitbaton.checkpoints.store.meta import Meta
 from gitbaton.checkpoints.store.meta import read as read_meta
 from gitbaton.checkpoints.store.read import NONE, PREFIXES, own_refs, torn_refs, unreadable_refs, user_tips
-from gitbaton.checkpoints.store.refs import BEFORE_MENDS, META, REMOTES, RUNS, THREADS, TRANSCRIPTS, remote_of
+from gitbaton.checkpoints.store.refs import BEFORE_MENDS, IMPORTED, META, REMOTES, RUNS, THREADS, TRANSCRIPTS, remote_of
 from gitbaton.git import objectlists
 from gitbaton.git.damage import loose, torn
 from gitbaton.git.objectlists import Size
@@ -35,9 +35,10 @@ _MAX_TIP = 2 << 20
 _LOOKS = 4
 
 
-def conversation_name(ref: str) -> tuple[str, str] | None:
-    """Return the agent and the session that the ref of a stored conversation names; None for any other ref."""
-    parts = ref.removeprefix(TRANSCRIPTS).split("/")
+def conversation_name(ref: str, room: str = TRANSCRIPTS) -> tuple[str, str] | None:
+    """Return the agent and the session that the ref of a stored conversation, or one below another ``room``, names; None for
+    any other ref."""
+    parts = ref.removeprefix(room).split("/")
     session = decode_track(parts[1]) if len(parts) == 2 and parts[0] in NAMES else None
     return None if session is None else (parts[0], session)
 
@@ -52,6 +53,7 @@ _KINDS: tuple[tuple[str, str, Callable[[str], object]], ...] = (  # a kind of re
     ("track", TIPS, track_of),
     ("safety", SAFETY, re.compile(re.escape(SAFETY) + "(?:main-worktree|worktrees/[^/]*)").fullmatch),
     ("transcripts", TRANSCRIPTS, conversation_name),
+    ("imported", IMPORTED, lambda ref: conversation_name(ref, IMPORTED)),
     ("runs", RUNS, lambda ref: run_of(ref.removeprefix(RUNS))),
     ("threads", THREADS, names_of),
     ("threads", LATE, names_of),
@@ -76,7 +78,8 @@ def known(ref: str) -> bool:
 
 @value
 class CheckpointChain:
-    """A chain and its checkpoints, newest first; ``name`` is the track, or what follows ``refs/baton/safety/``."""
+    """A chain and its checkpoints, newest first; ``name`` is the track, or what follows ``refs/baton/safety/`` or
+    ``refs/baton/imported/``."""
 
     ref: str
     name: str
@@ -116,6 +119,7 @@ class Inventory:
     refs: Mapping[str, Oid]
     tracks: tuple[CheckpointChain, ...]
     safety: tuple[CheckpointChain, ...]
+    imported: tuple[CheckpointChain, ...]
     conversations: tuple[Conversation, ...]
     meta: Meta
     others: tuple[Oid, ...]
@@ -129,7 +133,7 @@ class Inventory:
     @property
     def torn(self) -> bool:
         """Whether a chain is broken, so that what it mentions is unknown."""
-        return any(ref.startswith((CHAINS, TIPS, SAFETY, REMOTES)) for ref in self.broken)
+        return any(ref.startswith((CHAINS, TIPS, SAFETY, IMPORTED, REMOTES)) for ref in self.broken)
 
 
 def look(store: Store) -> Inventory:
@@ -189,7 +193,7 @@ def _found(store: Store, refs: Mapping[str, Oid], meta: Meta, broken: dict[str, 
         if ref in broken:
             continue
         try:
-            if ref.startswith((CHAINS, SAFETY)):
+            if ref.startswith((CHAINS, SAFETY, IMPORTED)):
                 chains[ref] = _chain(store, ref, oid)
             elif name := conversation_name(ref):
                 conversations.append(_conversation(store, ref, oid, *name))
@@ -207,7 +211,7 @@ def _found(store: Store, refs: Mapping[str, Oid], meta: Meta, broken: dict[str, 
     first = [chain.items[-1].base for chain in chains.values() if chain.items]
     since = objectlists.reached(store.repo, others, [oid for oid in first if oid])
     # Where there are only threads, nobody has made the root.
-    root = store.present([store.root]) if any(ref.startswith((CHAINS, SAFETY, RUNS)) for ref in whole) else ()
+    root = store.present([store.root]) if any(ref.startswith((CHAINS, SAFETY, IMPORTED, RUNS)) for ref in whole) else ()
     reached = objectlists.reached(store.repo, [*root, *mine] if mine else [], others)
     sizes = objectlists.disk_sizes(store.repo, reached.keys() | since.keys())
     for oid, path in {**since, **reached}.items():
@@ -222,6 +226,7 @@ def _found(store: Store, refs: Mapping[str, Oid], meta: Meta, broken: dict[str, 
         refs=refs,
         tracks=tuple(chain for ref, chain in chains.items() if ref.startswith(CHAINS)),
         safety=tuple(chain for ref, chain in chains.items() if ref.startswith(SAFETY)),
+        imported=tuple(chain for ref, chain in chains.items() if ref.startswith(IMPORTED)),
         conversations=tuple(conversations),
         meta=meta,
         others=others,
@@ -242,7 +247,7 @@ def _chain(store: Store, ref: str, tip: Oid) -> CheckpointChain:
     for oid, found in zip(oids, store.objects.read_many(oids, MAX_COMMIT), strict=True):
         if oid == store.root:
             return CheckpointChain(
-                ref=ref, name=track if track is not None else ref.removeprefix(SAFETY), tip=tip, items=tuple(items)
+                ref=ref, name=track or ref.removeprefix(SAFETY).removeprefix(IMPORTED), tip=tip, items=tuple(items)
             )
         try:
             items.append(store.stored(found, track, oid))
@@ -309,7 +314,7 @@ def _needed(
     return frozenset(found), tuple(unknown)
 
 
-_ORDER = ("track", "safety", "transcripts", "runs", "threads", "log", "held", "notes", "fetched", "other")
+_ORDER = ("track", "safety", "transcripts", "imported", "runs", "threads", "log", "held", "notes", "fetched", "other")
 _ATTEMPTS = 3
 _MUCH = 256 << 20  # bytes on disk up to which all is weighed again
 _ENTRY = {"sha1": 28, "sha256": 40}  # bytes of a pack's index for each object
@@ -317,10 +322,10 @@ _ENTRY = {"sha1": 28, "sha256": 40}  # bytes of a pack's index for each object
 
 @value
 class Cost:
-    """Bytes that one part takes on disk. ``kind``: ``track``, ``safety``, ``transcripts``, ``runs``, ``threads``, ``log``
-    (of threads: what git does not have yet), ``held`` (what passed no filter, in files), ``notes``, ``fetched``; ``name``:
-    the track, or the remote. ``own``: bytes that nothing else reaches; ``shared``: bytes that other parts of ours reach as
-    well. What the user's own refs reach costs nothing and is in neither."""
+    """Bytes that one part takes on disk. ``kind``: ``track``, ``safety``, ``transcripts``, ``imported``, ``runs``, ``threads``,
+    ``log`` (of threads: what git does not have yet), ``held`` (what passed no filter, in files), ``notes``, ``fetched``;
+    ``name``: the track, or the remote. ``own``: bytes that nothing else reaches; ``shared``: bytes that other parts of ours
+    reach as well. What the user's own refs reach costs nothing and is in neither."""
 
     kind: str
     name: str

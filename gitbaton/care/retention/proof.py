@@ -62,6 +62,7 @@ def words(parts: Iterable[Stored]) -> tuple[bytes, ...]:
         c = stored.checkpoint
         texts = [c.step, c.note, c.next_cmd, *c.decisions, c.label or "", *(text for _, text in c.extra)]
         texts += [c.carried.step] if c.carried else []
+        texts += [c.imported.prompt, c.imported.said] if c.imported else []
         for text in (line.strip() for whole in texts for line in whole.split("\n")):
             if len(text) >= _SHORTEST:
                 found |= {text.encode("utf-8", "surrogateescape"), quoted(text)}

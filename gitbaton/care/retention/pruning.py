@@ -158,7 +158,7 @@ def _conversations(baton: Baton, found: Inventory, gone: set[Oid], now: datetime
     fetched."""
     if not found.conversations or found.torn:
         return ()
-    stay = [s for chain in (*found.tracks, *found.safety) for s in chain.items]
+    stay = [s for chain in (*found.tracks, *found.safety, *found.imported) for s in chain.items]
     for copy in copies(baton.store, found):
         if not copy.whole:
             return ()  # nobody knows what it mentions

@@ -17,7 +17,7 @@ from gitbaton.checkpoints.baton import Baton
 from gitbaton.checkpoints.config import names_secrets
 from gitbaton.checkpoints.store import CHAINS, NOTES, SAFETY, TIPS, Problem, Store, chain_ref
 from gitbaton.checkpoints.store.chain import INDEX, STAGES, beside
-from gitbaton.checkpoints.store.refs import remote_of
+from gitbaton.checkpoints.store.refs import IMPORTED, remote_of
 from gitbaton.git.objectlists import at_paths, contents, entry_names, first_bytes, introduced, named, reachable, sizes
 from gitbaton.git.objects import OID, Object, Objects, RawCommit, TreeEntry, lookup, object_id, parse_commit, parse_tree
 from gitbaton.git.repo import Repo
@@ -607,7 +607,7 @@ def _chosen(baton: Baton, names: Sequence[str], *, everything: bool) -> tuple[di
         refs = store.objects.refs("refs/baton/", TIPS)
         notes = store.objects.info(NOTES)
         fetched = {ref for ref in refs if (remote_of(ref) or ("", ""))[1].startswith("tracks/")}
-        chains = {ref: oid for ref, oid in refs.items() if ref.startswith((CHAINS, SAFETY)) or ref in fetched}
+        chains = {ref: oid for ref, oid in refs.items() if ref.startswith((CHAINS, SAFETY, IMPORTED)) or ref in fetched}
         others = {ref: oid for ref, oid in refs.items() if ref not in chains}
         return chains, [], others | ({NOTES: notes.oid} if notes else {})
     known = store.chains()[0]

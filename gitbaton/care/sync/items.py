@@ -19,7 +19,7 @@ from gitbaton.checkpoints.store import CHAINS, NOTES, Store
 from gitbaton.checkpoints.store import meta as metas
 from gitbaton.checkpoints.store.meta import Meta
 from gitbaton.checkpoints.store.read import NONE, own_refs, torn_refs, unreadable_refs, user_tips
-from gitbaton.checkpoints.store.refs import META, REMOTES, RUNS, SAFETY, TRANSCRIPTS, remote_ref, track_of
+from gitbaton.checkpoints.store.refs import IMPORTED, META, REMOTES, RUNS, SAFETY, TRANSCRIPTS, remote_ref, track_of
 from gitbaton.git.remotes import Connection, place_address
 from gitbaton.langgraph.threads.names import LATE, THREADS, names_of, ref_of
 from gitbaton.runs.journal.values import run_of
@@ -276,8 +276,8 @@ def item_of(ref: str) -> Item | None:
     if ref.startswith(RUNS):
         run = run_of(ref.removeprefix(RUNS))
         return ("run", run) if run is not None else None
-    if ref.startswith(TRANSCRIPTS):
-        match = _TALK.match(ref.removeprefix(TRANSCRIPTS))
+    if ref.startswith((TRANSCRIPTS, IMPORTED)):
+        match = _TALK.match(ref.removeprefix(TRANSCRIPTS).removeprefix(IMPORTED))
         return ("transcript", ref) if match is not None and decode_track(match[1]) is not None else None
     names = names_of(ref)
     return ("thread", *names) if names is not None else None

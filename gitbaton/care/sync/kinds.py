@@ -21,7 +21,7 @@ from gitbaton.checkpoints.store.chain import MAX_COMMIT, root_objects
 from gitbaton.checkpoints.store.join import Link, Places, links, marks, merged, on_top, plan_notes
 from gitbaton.checkpoints.store.meta import Meta
 from gitbaton.checkpoints.store.read import SLACK
-from gitbaton.checkpoints.store.refs import META, RUNS, TRANSCRIPTS, fetched_ref
+from gitbaton.checkpoints.store.refs import IMPORTED, META, RUNS, TRANSCRIPTS, fetched_ref
 from gitbaton.checkpoints.store.write import NOBODY
 from gitbaton.git.objects import NewObject, author_at, walk_notes
 from gitbaton.runs.journal.chain import read
@@ -284,13 +284,18 @@ def fetched_runs(baton: Baton, remote: str, seen: RemoteRefs, before: Mapping[st
     return rows
 
 
-def talk_moves(baton: Baton, seen: RemoteRefs, tracks: Mapping[str, Oid], apart: Collection[str]) -> list[Move]:
-    """Return what a push does with each conversation that checkpoints of these tracks name, but for refs that are ``apart``."""
+def talk_moves(
+    baton: Baton, seen: RemoteRefs, tracks: Mapping[str, Oid], apart: Collection[str], *, past: bool = False
+) -> list[Move]:
+    """Return what a push does with each conversation that checkpoints of these tracks name, but for refs that are ``apart``;
+    with ``past`` also with those that were imported, and with their turns."""
     objects = baton.repo.objects
-    found = objects.refs(TRANSCRIPTS)
+    found = objects.refs(TRANSCRIPTS, IMPORTED)
     agents = {s.checkpoint.agent for tip in tracks.values() for s in baton.store.chain(tip, None).items} if found else set()
     known = {(a.name, a.session) for a in agents if a is not None and a.session}
     wanted = {f"{TRANSCRIPTS}{name}/{encode_track(one)}" for name, session in known for one in sessions_of(session)}
+    turns = [ref for ref in found if past and ref.startswith(IMPORTED)]
+    wanted |= {*turns, *(TRANSCRIPTS + ref.removeprefix(IMPORTED) for ref in turns)}
     moves = []
     for ref, oid in sorted(found.items()):
         old = seen.refs.get(ref)
@@ -301,9 +306,25 @@ def talk_moves(baton: Baton, seen: RemoteRefs, tracks: Mapping[str, Oid], apart:
             moves.append(Move(ref=ref, action="new", new=oid))
         elif behind == 0:
             moves.append(Move(ref=ref, action="forward", seen=old, new=oid))
+        elif ahead and ref.startswith(IMPORTED) and _goes_on(baton.store, oid, old):
+            moves.append(Move(ref=ref, action="rewrite", seen=old, new=oid))
         elif ahead:
             moves.append(Move(ref=ref, action="refused", seen=old, reason="there is another one there"))
     return moves
+
+
+def _goes_on(store: Store, oid: Oid, old: Oid) -> bool:
+    """Whether a chain of imported turns has every turn of another one, which had not gone as far."""
+
+    def begun(tip: Oid) -> set[datetime]:
+        rows = store.objects.read_many([one for one in store.objects.first_parents(tip) if one != store.root])
+        turns = (store.stored(found, None, tip).checkpoint.imported for found in rows)
+        return {turn.since for turn in turns if turn is not None}
+
+    try:
+        return store.objects.info(old) is not None and begun(old) <= begun(oid)
+    except BatonError:
+        return False
 
 
 def meta_move(store: Store, seen: RemoteRefs, both: Meta) -> tuple[list[Move], list[NewObject]]:

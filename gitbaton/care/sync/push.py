@@ -323,7 +323,7 @@ class _Push:
             self.left |= torn_refs(store, notes, user_tips(store))
             warnings += [f"no notes are pushed: {error.message}"] if NOTES not in self.left else []
         public = {m.name: m.new for m in moves if m.kind == "track" and m.action not in ("delete", "refused") and m.new}
-        moves += talk_moves(self.baton, seen, public, self.left) if choice.transcripts else []
+        moves += talk_moves(self.baton, seen, public, self.left, past=choice.tracks is None) if choice.transcripts else []
         moves += run_moves(self.baton, seen, self.shown, self.left) if choice.runs else []
         if choice.threads:
             with threads.Trade(self.baton, self.line, seen, choice, place=self.place, refs=self.refs) as trade:

@@ -11,11 +11,12 @@ from itertools import groupby
 
 from gitbaton.base.errors import BatonError, NotFoundError, RecordError, UsageError
 from gitbaton.base.model import STEPPING, TURN_ENDED, Oid, Stored, session_key
-from gitbaton.base.values import value
+from gitbaton.base.values import replace, value
 from gitbaton.care.tools.comparing import tree_now
 from gitbaton.checkpoints.baton import Baton
 from gitbaton.checkpoints.render import names_prompt, path_in_quotes
 from gitbaton.checkpoints.store import SAFETY
+from gitbaton.checkpoints.store.imported import makers
 from gitbaton.checkpoints.store.turns import Span, begun_at, since, span_of, turns, until
 from gitbaton.git.objects import commit_data, new_object, parse_commit
 from gitbaton.git.questions import is_ancestor
@@ -204,11 +205,13 @@ def turn_around(baton: Baton, stored: Stored) -> Stored | None:
 
 def turns_behind(baton: Baton, lines: Iterable[BlamedLine]) -> dict[int, Span]:
     """Return the turns of agents in which lines came into a work tree, by the number of the line: the one that its checkpoint
-    is of, or in which its commit was made; a line of which that is not sure is left out."""
+    is of, or in which its commit was made, as hooks saw or a client's transcript shows; a line of which that is not sure is
+    left out."""
     asked = [line for line in lines if line.origin is not None]
     tracks = dict.fromkeys(tip.checkpoint.track for tip in baton.store.tips().items) if asked else {}
     known = {track: _Turns(turns(baton.store, track)) for track in tracks}
     made: dict[tuple[Oid, str], list[tuple[Span, set[bytes] | None]]] = {}
+    past = makers(baton.store) if any(isinstance(line.origin, BlamedCommit) for line in asked) else {}
     found: dict[int, Span] = {}
     for line in asked:
         one, span = line.origin, None
@@ -223,9 +226,17 @@ def turns_behind(baton: Baton, lines: Iterable[BlamedLine]) -> dict[int, Span]:
             those = [span for span, after in made[key] if after is None or line.text in after]
             those = [span for span in those if line.path in span.edited] or those
             span = those[0] if len({session_key(each.session) for each in those}) == 1 else None
+            span = span or (_imported(past[one.oid]) if one.oid in past else None)
         if span is not None:
             found[line.number] = span
     return found
+
+
+def _imported(stored: Stored) -> Span:
+    c = stored.checkpoint
+    prompt = c.imported.prompt if c.imported is not None else ""
+    session = c.agent and replace(c.agent, transcript=None)
+    return Span(session=session, prompt=prompt, began=None, end=stored, edited=frozenset(), open=False)
 
 
 class _Turns:

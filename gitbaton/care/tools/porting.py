@@ -188,7 +188,7 @@ def import_folder(baton: Baton, folder: str) -> Imported:
 def _checkpoints(baton: Baton, records: Sequence[OldRecord]) -> dict[str, list[tuple[Checkpoint, OldRecord]]]:
     """Return the records as checkpoints by track, heads looked up, secrets redacted, each checked against the limits of a
     record."""
-    heads = _commits(baton, {record.old.head.lower() for record in records})
+    heads = named_commits(baton, {record.old.head.lower() for record in records})
     result: dict[str, list[tuple[Checkpoint, OldRecord]]] = {}
     for record in records:
         c, said = record.old.checkpoint, record.old.head
@@ -206,7 +206,7 @@ def _checkpoints(baton: Baton, records: Sequence[OldRecord]) -> dict[str, list[t
     return result
 
 
-def _commits(baton: Baton, heads: Collection[str]) -> dict[str, Oid]:
+def named_commits(baton: Baton, heads: Collection[str]) -> dict[str, Oid]:
     """Return the commits that whole or abbreviated ids name; one that is unknown or ambiguous is left out."""
     asked = sorted(head for head in heads if _PREFIX.match(head))
     lines = "".join(f"{head}^{{commit}}\n" for head in asked).encode()

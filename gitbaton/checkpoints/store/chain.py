@@ -11,9 +11,9 @@ from types import MappingProxyType
 
 from gitbaton.base.codec import ROOT_MESSAGE, decode, decode_track, earlier_ids, in_quotes, parse_note, payload
 from gitbaton.base.errors import MENDS, GitError, GitTimeoutError, NotFoundError, RecordError, RefConflictError
-from gitbaton.base.model import STEPPING, Oid, Stored
+from gitbaton.base.model import BESIDE, STEPPING, Oid, Stored
 from gitbaton.base.values import TYPE_CHECKING, replace, value
-from gitbaton.checkpoints.store.provenance import STATES, Ours, of_track
+from gitbaton.checkpoints.store.provenance import IMPORTS, STATES, Ours, of_track
 from gitbaton.checkpoints.store.refs import (
     CHAINS,
     CURRENT,
@@ -225,7 +225,7 @@ class Chains:
             checkpoint = replace(checkpoint, track=track)
         base = commit.parents[1] if len(commit.parents) == 2 else None
         oid = object_id(self.objects.algorithm, "blob", raw)
-        place = of_track(track) if track is not None else STATES
+        place = of_track(track) if track is not None else IMPORTS if checkpoint.kind == "imported" else STATES
         foreign = (track is not None and self._is_strange(track)) or not self.ours.has(place, oid)
         return Stored(id=oid, commit=found.oid, base=base, tree=commit.tree, raw=raw, checkpoint=checkpoint, foreign=foreign)
 
@@ -378,8 +378,8 @@ class Chains:
 
 
 def _chain_of(start: Stored) -> str | None:
-    """Return the track of the chain that a checkpoint stands in; None for a state before a restore, which stands in none's."""
-    return start.checkpoint.track if start.checkpoint.kind != "safety" else None
+    """Return the track of the chain that a checkpoint stands in; None for one that stands in none's."""
+    return start.checkpoint.track if start.checkpoint.kind not in BESIDE else None
 
 
 def _merged(broken: list[Problem]) -> list[Problem]:

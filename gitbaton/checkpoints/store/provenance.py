@@ -24,7 +24,7 @@ from gitbaton.base.system.files import (
     sync_paths,
     write_all,
 )
-from gitbaton.checkpoints.store.refs import CHAINS, RUNS, SAFETY, THREADS, TIPS, track_of
+from gitbaton.checkpoints.store.refs import CHAINS, IMPORTED, RUNS, SAFETY, THREADS, TIPS, track_of
 from gitbaton.git.objects import OID, Objects, digest, object_id, parse_commit
 from gitbaton.git.repo import OURS, Repo, begun, clear_old, drop, earlier, keep_begun, make_folder, put, shared
 
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     Kind = Literal["tracks", "runs"]
 STATES, LINES = "safety", "threads"  # the files of the states before restores, and of threads; tracks and runs have one each
+IMPORTS = "imported"  # and of turns of clients' own transcripts
 _KINDS = ("tracks", "runs")
 _HEADER = b"gitbaton ours 1\n"
 _MIXED = b"mixed"  # the line that says that foreign checkpoints stand below ours
@@ -55,7 +56,7 @@ def record_of(ref: str) -> str:
     for prefix, kind in ((CHAINS, "tracks/"), (RUNS, "runs/")):
         if ref.startswith(prefix):
             return kind + ref.removeprefix(prefix)
-    return STATES if ref.startswith(SAFETY) else ""
+    return STATES if ref.startswith(SAFETY) else IMPORTS if ref.startswith(IMPORTED) else ""
 
 
 def of_thread(ref: str) -> Oid:

@@ -32,7 +32,7 @@ from gitbaton.base.errors import (
     RecordError,
     UsageError,
 )
-from gitbaton.base.model import Oid, Stored
+from gitbaton.base.model import BESIDE, Oid, Stored
 from gitbaton.base.values import replace, value
 from gitbaton.checkpoints.store import meta
 from gitbaton.checkpoints.store.chain import MAX_COMMIT, Chains, History, Problem, newest_first
@@ -40,6 +40,7 @@ from gitbaton.checkpoints.store.provenance import of_track
 from gitbaton.checkpoints.store.refs import (
     CHAINS,
     CURRENT,
+    IMPORTED,
     META,
     NOTES,
     REMOTES,
@@ -230,7 +231,7 @@ def _is_ours(ref: str) -> bool:
     if kind == "joined":  # how threads stood when both sides had the same, by a digest of the address
         kind, _, name = name.partition("/")[2].partition("/")
         return kind in ("threads", "late") and bool(name)
-    return rest in ("notes", "meta") or (kind in ("transcripts", "threads", "late") and bool(name))
+    return rest in ("notes", "meta") or (kind in ("transcripts", "imported", "threads", "late") and bool(name))
 
 
 def dropping(store: Chains, remotes: Iterable[str]) -> meta.Meta:
@@ -534,7 +535,7 @@ PREFIXES = ("refs/baton/", TIPS)
 NONE: Mapping[str, str] = MappingProxyType({})
 """No broken refs."""
 _MANY = 200  # objects that are worth a process of their own
-_COMMITS = (CHAINS, SAFETY, RUNS, THREADS, TRANSCRIPTS, META, NOTES)
+_COMMITS = (CHAINS, SAFETY, RUNS, THREADS, TRANSCRIPTS, IMPORTED, META, NOTES)
 
 
 def is_ours(ref: str) -> bool:
@@ -607,7 +608,7 @@ def anywhere(store: Chains, tracks: Collection[str]) -> Iterator[Stored]:
 
     oids = [oid for oid, (kind, size) in listed(store.repo).items() if kind == "commit" and size <= MAX_COMMIT]
     for found in readable_checkpoints(store, oids):
-        if found.checkpoint.track in tracks and found.checkpoint.kind != "safety":
+        if found.checkpoint.track in tracks and found.checkpoint.kind not in BESIDE:
             yield found
 
 

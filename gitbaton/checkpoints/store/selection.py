@@ -116,6 +116,11 @@ def picked(store: Chains, wanted: Selection, start: Oid, limit: int | None) -> l
     return found
 
 
+def wants(wanted: Selection, raw: bytes) -> bool:
+    """Whether a record that holds no files, by its bytes, is wanted."""
+    return not wanted.paths and wanted.text is None and _fits(b"\n\n" + raw, wanted)
+
+
 def _links(store: Chains, wanted: Selection, start: Oid, most: int | None) -> list[_Link]:
     """Return a chain as one process tells it; one that is torn, as far as it can be read."""
     words = [] if most is None else [f"--max-count={most}"]
@@ -172,7 +177,7 @@ def own_words(item: Any) -> list[str]:
     """Return what was written for the very checkpoint of a record: not the words that it carries, nor what was asked before its
     last turn."""
     turn = item["kind"] == "auto" and not at_prompt(item["kind"], item["step"])
-    asked = (item.get("observed") or {}).get("asked") if turn else None
+    asked = (item.get("observed") or {}).get("asked") if turn else [{"text": item["imported"]["prompt"]}] * ("imported" in item)
     found = [item["step"], item["label"] or "", *([asked[-1]["text"]] if asked else [])]
     if item.get("carried"):
         return found

@@ -242,7 +242,7 @@ def _words(baton: Baton, look: Look, stored: Stored, turn: Optional[Span]) -> li
         if c.step == BEFORE_PROMPT:
             return [_pair("step", "changed before a prompt, in no turn of this session: by hand, or by another agent")]
         return [_pair("prompt", c.step.removeprefix(NOT_ENDED).removeprefix(": ").rpartition(LAST_PROMPT)[2])]
-    tells = stored if c.kind == "auto" else turn_around(baton, stored)
+    tells = stored if c.kind in ("auto", "imported") else turn_around(baton, stored)
     told = baton.told(tells) if tells is not None else None
     asked = (told.asked if told else ()) or (tells.checkpoint.observed.asked if tells and tells.checkpoint.observed else ())
     latest = told.latest if told else None  # which may say nothing by itself

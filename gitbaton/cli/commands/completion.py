@@ -221,7 +221,7 @@ def _options(parameters: list[Declared]) -> Found:
 def _values(ctx: Invocation, metavar: str, verb: str, given: list[str]) -> Found:
     """Yield candidates for a value by its metavar: words in small letters as they are, those in capitals by their kind."""
     kinds = set(re.findall(r"\b[A-Z]+\b", metavar))
-    if "agent" in (verb, *kinds) and given:
+    if "CLIENT" in kinds or ("agent" in (verb, *kinds) and given):
         from gitbaton.base.clients import NAMES
 
         yield from ((name, "") for name in NAMES)

@@ -11,6 +11,7 @@ NAMES = {
     "notes": "notes and pins",
     "log": "log of threads",
     "held": "what passed no filter, or is ignored",
+    "imported": "imported turns",
     "fetched": "fetched from",
     "track": "track",
 }

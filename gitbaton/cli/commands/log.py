@@ -63,7 +63,7 @@ def command(
     ] = None,
     track: Track = None,
     limit: Annotated[Optional[int], Option("-n", "--max-count", metavar="N", min=0, help="List at most N; -3 is -n 3.")] = None,
-    everything: Annotated[bool, Option("--all", help="List those of every track.")] = False,
+    everything: Annotated[bool, Option("--all", help="List those of every track, and imported turns.")] = False,
     since: Annotated[
         Optional[str], Option("--since", "--after", metavar="DATE", help="Not older: '2 hours ago', '2026-01-31'.")
     ] = None,
@@ -82,7 +82,9 @@ def command(
     text: Annotated[
         Optional[str], Option("-S", metavar="STRING", help="That changed how often STRING occurs in the files.")
     ] = None,
-    kind: Annotated[Optional[list[str]], Option("--kind", metavar="KIND", help="Of this kind: manual, auto or safety.")] = None,
+    kind: Annotated[
+        Optional[list[str]], Option("--kind", metavar="KIND", help="Of this kind: manual, auto, safety or imported.")
+    ] = None,
     agent: Annotated[Optional[list[str]], Option("--agent", metavar="CLIENT", help="That this agent took, as claude.")] = None,
     stat: Annotated[bool, Option("--stat", help="Show how much each changed in which files.")] = False,
     patch: Annotated[bool, Option("--patch", "-p", help="Show what each changed, as git log shows it.")] = False,
@@ -102,10 +104,10 @@ def command(
     before, of a track's first one against its HEAD. Carried words count where they were written.
 
     DATE is in git's words ('2 hours ago'), PATTERN a basic regular expression as 'git log' has it, held against the lines of a
-    checkpoint's own step, note, decisions, next_cmd, label and prompt. KIND is manual, auto, or safety (before a restore). With
-    STRING those whose files changed how often it occurs in them; PATH is a pathspec as seen from the current directory. N
-    counts what is left. --stat and --patch show what each changed as 'git log' shows it, with its settings; with STRING or
-    PATH no more than that.
+    checkpoint's own step, note, decisions, next_cmd, label and prompt. KIND is manual, auto, safety (before a restore), or
+    imported (of a client's past, see import). With STRING those whose files changed how often it occurs in them; PATH is a
+    pathspec as seen from the current directory. N counts what is left. --stat and --patch show what each changed as 'git log'
+    shows it, with its settings; with STRING or PATH no more than that.
 
     Automatic checkpoints that follow each other and changed no file are one line, which N does not count, unless --no-fold is
     given or some are picked by PATTERN, KIND, CLIENT, STRING or PATH; the newest, one with a label and one that is pinned stay.

@@ -1,0 +1,262 @@
+"""``import --client``: clients' own transcripts as conversations here, with the prompts of the commits made in them."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gitbaton.care.retention.pruning import prune
+from gitbaton.care.retention.rules import KeepRules, Wish
+from tests.kit import Sandbox
+from tests.kit.agents import Client
+from tests.kit.killkit import DRIVER, killed
+from tests.kit.past import CLIENTS, Past, home
+from tests.kit.state import assert_same, state_of
+
+SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+
+
+def planned(repo: Sandbox, *words: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(repo.ok("import", *words, "--dry-run", "--json").out)
+    return found
+
+
+def turns(repo: Sandbox) -> list[dict[str, Any]]:
+    """The imported turns, oldest first."""
+    listed = json.loads(repo.ok("log", "--kind", "imported", "--json").out)["checkpoints"]
+    return list(reversed(listed))
+
+
+def prompts(repo: Sandbox) -> list[str]:
+    return [turn["imported"]["prompt"] for turn in turns(repo)]
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_the_past_of_each_client_is_told(repo: Sandbox, client: str) -> None:
+    past = Past(repo, client)
+    first = past.turn("Halve it, please", "half.py", "x / 2\n", "half: begun", "It halves.")
+    second = past.turn("and integers", "half.py", "x / 2\ny // 2\n", "half: integers")
+    before = state_of(repo)
+    plan = planned(repo, "--client", client)
+    assert_same(before, state_of(repo), "a dry run")
+    assert [(one["client"], len(one["turns"]), one["known"]) for one in plan["sessions"]] == [(client, 2, 0)]
+    assert repo.ok("import", "--client", client, "--yes").out.startswith("imported 1 session: 2 turns, 2 commits, ")
+    assert [turn["imported"]["commits"] for turn in turns(repo)] == [[first], [second]]
+    why = repo.ok("why", "half.py:1").out
+    assert "prompt   Halve it, please" in why and "said     It halves." in why
+    told = json.loads(repo.ok("blame", "half.py", "--json").out)["lines"]
+    assert [line["turn"]["prompt"] for line in told] == ["Halve it, please", "and integers"]
+    assert "and integers" in repo.ok("show", second).out
+    said = repo.ok("transcript", "show", turns(repo)[0]["id"]).out
+    assert "Halve it, please" in said and "and integers" not in said
+    assert "and integers" in repo.ok("transcript", "show", turns(repo)[1]["id"]).out
+    assert repo.ok("import", "--client", client, "--yes").out == f"nothing to import of {client}\n1 session here already\n"
+
+
+def test_all_takes_every_client_and_the_log_lists_their_turns(repo: Sandbox) -> None:
+    for number, client in enumerate(CLIENTS, 1):
+        Past(repo, client, number=number, ago=7200 - 60 * number).turn(f"do {client}", f"{client}.py", "1\n", f"{client}: done")
+    repo.ok("snapshot", "words")
+    assert repo.ok("import", "--all", "--yes").out.startswith("imported 5 sessions: 5 turns, 5 commits, ")
+    assert prompts(repo) == [f"do {client}" for client in CLIENTS]
+    everything = repo.ok("log", "--all").out
+    assert all(f"do {client}" in everything for client in CLIENTS)
+    assert "do claude" not in repo.ok("log").out
+    assert [
+        one["imported"]["prompt"] for one in json.loads(repo.ok("log", "--all", "--json", "--grep", "codex").out)["checkpoints"]
+    ] == ["do codex"]
+    for words in (("status",), ("tracks",), ("resume",)):
+        assert "imported" not in repo.ok(*words).out
+    assert repo.baton("resume", "imported/claude").code == 2
+    assert repo.baton("show", "@~1").code == 2
+
+
+def test_a_session_that_grew_is_extended_and_a_turn_that_goes_on_waits(repo: Sandbox) -> None:
+    past = Past(repo)
+    past.turn("first", "a.py", "1\n", "one")
+    repo.ok("import", "--all", "--yes")
+    kept = turns(repo)[0]["id"]
+    past.commit("a.py", "2\n", "two")
+    past.turn("second", "a.py", "3\n", "three")
+    plan = planned(repo, "--all")["sessions"]
+    assert [(one["grows"], len(one["turns"])) for one in plan] == [(True, 2)]
+    repo.ok("import", "--all", "--yes")
+    assert prompts(repo) == ["first", "second"]
+    assert len(turns(repo)[0]["imported"]["commits"]) == 2
+    assert turns(repo)[0]["id"] != kept
+    now = Past(repo, number=2, ago=60)
+    now.turn("third", "a.py", "4\n", "four")
+    now.ask("and still at work")
+    assert repo.ok("import", "--all", "--yes").out.startswith("imported 1 session: 1 turn, 1 commit, ")
+    assert prompts(repo) == ["first", "second", "third"]
+
+
+def test_only_commits_that_the_transcript_shows_and_that_are_here_are_claimed(repo: Sandbox) -> None:
+    past = Past(repo)
+    past.ask("all of it")
+    made = past.commit("a.py", "1\n", "made")
+    quiet = past.commit("a.py", "2\n", "quiet", said="")
+    past.run("git commit -m 'made'", f"[main {repo.git('rev-parse', '--short', 'HEAD~2')}] base")  # of another time
+    past.run("git commit -m other", f"[main {quiet[:7]}] another subject")
+    past.run("git commit -m gone", "[main 0123456] never was here")
+    past.run("cat notes", f"[main {quiet[:7]}] quiet")
+    past.say("Done.")
+    repo.ok("import", "--all", "--yes")
+    assert [turn["imported"]["commits"] for turn in turns(repo)] == [[made]]
+
+
+def test_a_commit_that_was_rewritten_keeps_its_prompt(repo: Sandbox) -> None:
+    past = Past(repo)
+    old = past.turn("make it", "a.py", "1\n", "made")
+    repo.git("commit", "-q", "--amend", "--no-edit", env={"GIT_COMMITTER_DATE": f"{int(time.time())} +0000"})
+    new = repo.git("rev-parse", "HEAD")
+    assert new != old
+    repo.ok("import", "--all", "--yes")
+    assert turns(repo)[0]["imported"]["commits"] == [old, new]
+    assert "make it" in repo.ok("why", "a.py:1").out
+
+
+def test_secrets_are_redacted_everywhere(repo: Sandbox) -> None:
+    past = Past(repo)
+    past.turn(f"use {SECRET}", "a.py", "1\n", "made", f"used {SECRET}")
+    assert SECRET not in repo.ok("import", "--all", "--dry-run").out
+    assert SECRET not in repo.ok("import", "--all", "--dry-run", "--json").out
+    repo.ok("import", "--all", "--yes")
+    assert SECRET not in repo.everything()
+    assert "[redacted:" in repo.ok("transcript", "show", turns(repo)[0]["id"]).out
+
+
+def test_what_hooks_recorded_is_not_taken_in_again(repo: Sandbox) -> None:
+    past = Past(repo, ago=30)
+    client = Client("claude", repo.path, session=past.session)
+    repo.ok("snapshot", "begun")
+    past.turn("before the hooks", "a.py", "1\n", "one")
+    past.ask("seen by hooks")
+    client.fire("prompt", prompt="seen by hooks", transcript_path=str(past.path))
+    past.commit("a.py", "2\n", "two")
+    past.say("Done.")
+    client.fire("turn", last_assistant_message="Done.", transcript_path=str(past.path))
+    repo.ok("import", "--all", "--yes")
+    assert prompts(repo) == ["before the hooks"]
+    assert len(json.loads(repo.ok("log", "--json").out)["checkpoints"]) >= 2
+
+
+def test_a_session_belongs_where_it_worked(repo: Sandbox, tmp_path: Path) -> None:
+    other = Sandbox.begun(tmp_path / "other")
+    Past(other).turn("elsewhere", "a.py", "1\n", "one")
+    Past(repo, number=2, place=str(repo.path / "sub")).turn("below", "a.py", "2\n", "two")
+    moved = Past(repo, number=3)
+    moved.turn("here first", "a.py", "3\n", "three")
+    moved.place = str(tmp_path / "other")
+    moved.turn("then there", "b.py", "4\n", "four")
+    inner = Sandbox.begun(repo.path / "vendor")
+    Past(inner, number=4).turn("in a repository inside", "a.py", "5\n", "five")
+    Past(repo, number=5, place=str(tmp_path / "before")).turn("before it moved", "a.py", "6\n", "six")
+    tree = tmp_path / "gone"
+    repo.git("worktree", "add", "-q", str(tree), "-b", "gone")
+    Past(Sandbox(tree), number=6).turn("in a work tree", "c.py", "7\n", "seven")
+    shutil.rmtree(tree)
+    repo.ok("import", "--all", "--yes")
+    assert sorted(prompts(repo)) == ["below", "here first", "in a work tree"]
+    repo.ok("import", "--all", "--yes", "--from", str(tmp_path / "before"))
+    assert sorted(prompts(repo)) == ["before it moved", "below", "here first", "in a work tree"]
+    other.ok("import", "--all", "--yes")
+    assert prompts(other) == ["elsewhere", "then there"]
+
+
+def test_nothing_odd_in_a_clients_folder_is_followed_or_stops_the_rest(repo: Sandbox, tmp_path: Path) -> None:
+    past = Past(repo)
+    past.turn("good", "a.py", "1\n", "one")
+    folder = past.path.parent
+    outside = tmp_path / "outside.jsonl"
+    outside.write_bytes(past.path.read_bytes())
+    (folder / "link.jsonl").symlink_to(outside)
+    (folder.parent / "linked").symlink_to(tmp_path)
+    os.mkfifo(folder / "pipe.jsonl")
+    (folder / "empty.jsonl").touch()
+    with past.path.open("ab") as file:
+        file.write(b'{"type": "user", "cwd": broken\n\xff\xfe\n[1, 2]\n{"type": "user", "message": 7, "cwd": 3}\n{"half')
+    done = repo.ok("import", "--all", "--yes")
+    assert prompts(repo) == ["good"]
+    assert done.err.count("leads out of the client's folder, and is not followed") == 2
+    assert "pipe.jsonl' is a pipe, and no transcript" in done.err
+    assert "1 lines of session" in done.err
+
+
+def test_forgetting_takes_a_turn_out_and_it_does_not_come_back(repo: Sandbox) -> None:
+    past = Past(repo)
+    past.turn("to be forgotten whole", "a.py", "1\n", "one", "The answer is forty-two.")
+    past.turn("stays", "a.py", "2\n", "two")
+    repo.ok("import", "--all", "--yes")
+    first, second = (turn["id"] for turn in turns(repo))
+    assert "forgot" in repo.ok("forget", first, "--yes").out
+    assert prompts(repo) == ["stays"]
+    assert repo.ok("import", "--all", "--yes").out.startswith("nothing to import")
+    repo.ok("forget", "--everywhere", second, "--yes")
+    assert turns(repo) == []
+    assert repo.ok("import", "--all", "--yes").out.endswith("1 session forgotten, and left out\n")
+    assert "imported" not in repo.git("for-each-ref") and "transcripts" not in repo.git("for-each-ref")
+
+
+@pytest.mark.deep
+def test_prune_keeps_the_past_and_the_rest_knows_its_refs(repo: Sandbox) -> None:
+    past = Past(repo)
+    past.turn("long ago", "a.py", "1\n", "one")
+    repo.ok("snapshot", "words")
+    repo.ok("import", "--all", "--yes")
+    refs = repo.git("for-each-ref", "refs/baton/imported", "refs/baton/transcripts")
+    assert refs.count("\n") == 1
+    with repo.open(clock=lambda: datetime.now(UTC) + timedelta(days=30)) as baton:  # conversations are old by then
+        prune(baton, Wish(rules=KeepRules(last=1)))
+    assert repo.git("for-each-ref", "refs/baton/imported", "refs/baton/transcripts") == refs
+    assert "imported turns" in repo.ok("du").out
+    assert "MEND" not in repo.ok("doctor").out
+    repo.ok("scan", "--all")
+    repo.ok("uninstall", "--purge", "--yes")
+    assert repo.git("for-each-ref", "refs/baton") == ""
+
+
+def test_import_asks_and_names_what_is_wrong(repo: Sandbox) -> None:
+    Past(repo).turn("something", "a.py", "1\n", "one")
+    before = state_of(repo)
+    for words, code, said in (
+        (("import", "--all"), 129, "nothing is imported without asking, and there is no terminal"),
+        (("import",), 129, "name a client or a folder"),
+        (("import", "--client", "cursor"), 129, "--client is 'cursor'"),
+        (("import", "--all", "older"), 129, "--all and the folder 'older' exclude each other"),
+        (("import", "older", "--yes"), 129, "--yes goes with --client or --all"),
+        (("-c", "baton.transcripts=off", "import", "--all", "--yes"), 129, ""),
+    ):
+        done = repo.baton(*words)
+        assert done.code == code and said in done.err, done.err
+    repo.git("config", "baton.transcripts", "position")
+    done = repo.baton("import", "--all", "--yes")
+    assert done.code == 128 and "nothing is imported: baton.transcripts is 'position'" in done.err
+    repo.git("config", "--unset", "baton.transcripts")
+    assert_same(before, state_of(repo), "refused")
+
+
+@pytest.mark.deep
+def test_an_import_that_is_killed_goes_on(repo: Sandbox) -> None:
+    for number in (1, 2, 3):
+        past = Past(repo, number=number, ago=9000 - number)
+        past.turn(f"first of {number}", f"{number}.py", "1\n", f"one of {number}")
+        past.turn(f"second of {number}", f"{number}.py", "2\n", f"two of {number}")
+    at, count = 5, 0
+    while killed(repo, ["-c", DRIVER, str(at), "import", "--all", "--yes"]):
+        at, count = at + 9, count + 1
+    repo.ok("import", "--all", "--yes")
+    assert count > 3
+    assert len(prompts(repo)) == len(set(prompts(repo))) == 6
+    assert repo.ok("import", "--all", "--yes").out == (
+        "nothing to import of claude, codex, gemini, opencode, copilot\n3 sessions here already\n"
+    )
+    assert "MEND" not in repo.ok("doctor").out
+    assert home().joinpath(".claude").is_dir()
