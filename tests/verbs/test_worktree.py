@@ -169,3 +169,95 @@ def test_dry_run_and_json(busy: Sandbox, tmp_path: Path) -> None:
     done = busy.ok("worktree", "--json", "t", str(place)).json
     assert done["directory"] == str(place) and done["head"] == busy.head() and not done["dry_run"]
     assert seen(place)["s.txt"] == b"edited\n"
+
+
+@pytest.fixture
+def listing(repo: Sandbox) -> Sandbox:
+    """A repository that ignores more than its ``.worktreeinclude`` lists, and lists more than it ignores."""
+    repo.write(".gitignore", ".env*\n*.key\nbig/\nnode_modules/\nlink\nodd*\nnest/\nlocal\nout/\npipe\n")
+    rules = (
+        "# what a work tree needs\n.env*\n!.env.example\n/big/\nlink\nodd*\nnest/\na.txt\nfree\n**/*.key\nlocal\nout/\npipe\n"
+    )
+    repo.write(".worktreeinclude", rules)
+    repo.commit("rules")
+    for name, text in (
+        (".env", "S=1\n"),
+        (".env.example", "e"),
+        ("sub/server.key", "k"),
+        ("node_modules/m", "m"),
+        ("free", "f"),
+    ):
+        repo.write(name, text)
+    repo.write("big/x", os.urandom(1 << 21))
+    repo.write("odd\n\t\udcff ü".encode("utf-8", "surrogateescape").decode("utf-8", "surrogateescape"), "o")
+    repo.write("local", "here\n").chmod(0o750)
+    (repo.path / ".env").chmod(0o600)
+    (repo.path / "big").chmod(0o700)
+    (repo.path / "link").symlink_to("/etc/passwd")
+    (repo.path / "out").symlink_to("..")
+    os.mkfifo(repo.path / "pipe")
+    Sandbox.init(repo.path / "nest").write("inner", "i")
+    repo.ok("snapshot", "--track", "t", "one")
+    return repo
+
+
+COPIED = {".env", "big/x", "odd\n\t\udcff ü", "sub/server.key", "local"}
+
+
+def test_ignored_files_that_are_listed_are_copied_and_secrets_named(listing: Sandbox, tmp_path: Path) -> None:
+    status, place = listing.git("status", "--porcelain", "--ignored"), tmp_path / "beside"
+    planned = listing.ok("worktree", "-n", str(place))
+    assert "would copy 5 ignored files that .worktreeinclude lists: " in planned.out and not place.exists()
+    done = listing.ok("worktree", str(place))
+    assert "copied 5 ignored files that .worktreeinclude lists: '.env', 'big/x', 'local' and 2 more\n" in done.out
+    assert "of them 2 whose names say that they hold secrets: '.env', 'sub/server.key'\n" in done.out
+    assert "S=1" not in done.out + done.err
+    here = {os.fsdecode(path) for path in listing.run("find", ".", "-type", "f", "-printf", "%P\\0", cwd=place).out.split("\0")}
+    assert {name for name in here if name} - {".git"} == COPIED | {"a.txt", ".gitignore", ".worktreeinclude", "free"}
+    for name in COPIED:
+        old, new = (listing.path / name).lstat(), (place / name).lstat()
+        assert (listing.path / name).read_bytes() == (place / name).read_bytes() and old.st_ino != new.st_ino
+        assert (old.st_mode, old.st_mtime_ns) == (new.st_mode, new.st_mtime_ns)
+    assert (place / "big").stat().st_mode & 0o777 == 0o700
+    for left, why in (
+        ("link", "it is a symbolic link"),
+        ("nest/", "it is a repository of its own"),
+    ):
+        assert f"warning: '{left}' is not copied: {why}" in done.err
+    assert listing.git("status", "--porcelain", "--ignored") == status and "out" not in here
+
+
+def test_nothing_is_copied_where_that_is_not_wanted_or_nothing_lists_it(listing: Sandbox, tmp_path: Path) -> None:
+    listing.ok("worktree", "--no-include", str(tmp_path / "one"))
+    assert not COPIED & {name.name for name in (tmp_path / "one").iterdir()}
+    (listing.path / ".worktreeinclude").unlink()
+    (listing.path / ".worktreeinclude").symlink_to(listing.write("rules", ".env\n"))
+    done = listing.ok("worktree", str(tmp_path / "two"), "--json")
+    left = [{"path": ".worktreeinclude", "reason": "it is no regular file, and lists nothing"}]
+    assert (done.json["included"], done.json["secret"], done.json["left_out"]) == ([], [], left)
+    (listing.path / ".worktreeinclude").unlink()
+    assert "ignored file" not in listing.ok("worktree", str(tmp_path / "three")).out
+
+
+def test_what_is_there_stays_and_what_is_not_ignored_there_is_named(repo: Sandbox, tmp_path: Path) -> None:
+    repo.write("local", "of the commit\n")
+    repo.commit("local is tracked")
+    repo.ok("snapshot", "--track", "t", "one")
+    repo.git("rm", "-q", "--cached", "local")
+    repo.write(".gitignore", "local\nother\n")
+    repo.write(".worktreeinclude", "local\nother\n")
+    repo.write("local", "mine\n")
+    repo.write("other", "mine\n")
+    done = repo.ok("worktree", str(tmp_path / "beside"))
+    assert (tmp_path / "beside" / "local").read_text() == "of the commit\n"
+    assert "warning: 'local' is not copied: something is there already, and stays\n" in done.err
+    assert "warning: 'other' is not ignored in the new work tree: 'git add' takes such files\n" in done.err
+    assert (tmp_path / "beside" / "other").read_text() == "mine\n"
+
+
+@pytest.mark.deep
+def test_a_step_beside_has_every_ignored_file(listing: Sandbox) -> None:
+    done = listing.ok(
+        "run", "--step", "s", "--isolate", "tree", "--writes", "made", "--", "sh", "-c", "cat .env local big/x >made"
+    )
+    assert done.code == 0 and (listing.path / "made").stat().st_size == (1 << 21) + len("S=1\nhere\n")

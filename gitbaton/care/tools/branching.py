@@ -30,9 +30,11 @@ from gitbaton.git.objects import (
 from gitbaton.git.repo import Repo, discover
 from gitbaton.git.run import zsplit
 from gitbaton.git.worktree.heldbytes import HeldOid, exact_bytes
+from gitbaton.git.worktree.include import Included, copied, listed
 from gitbaton.git.worktree.index import IndexFacts, PrivateIndex
 from gitbaton.git.worktree.modes import NOTHING, confine, recorded
 from gitbaton.git.worktree.rawbytes import read_kept, read_raw
+from gitbaton.git.worktree.untracked import ours
 
 BRANCHES = "refs/heads/"
 
@@ -193,18 +195,20 @@ _NAMED_PATHS = 10  # paths that are named
 
 @value
 class WorktreePlan:
-    """Plan of a linked work tree; ``head`` is the commit that HEAD will be detached at."""
+    """Plan of a linked work tree; ``head`` is the commit that HEAD will be detached at, ``included`` the ignored files of this
+    work tree that are copied."""
 
     stored: Stored
     files: FileState
     place: str
     head: Oid
     warnings: tuple[str, ...]
+    included: Included
 
 
-def plan_worktree(baton: Baton, stored: Stored, directory: str) -> WorktreePlan:
-    """Return the linked work tree that a checkpoint would get. Raises BatonError: one without files, a directory that is in
-    use."""
+def plan_worktree(baton: Baton, stored: Stored, directory: str, *, include: bool = False) -> WorktreePlan:
+    """Return the linked work tree that a checkpoint would get. ``include``: with the ignored files that ``.worktreeinclude``
+    lists. Raises BatonError: one without files, a directory that is in use."""
     from gitbaton.checkpoints.restore.bytes import absent
 
     if not directory:
@@ -229,12 +233,14 @@ def plan_worktree(baton: Baton, stored: Stored, directory: str) -> WorktreePlan:
         warnings.append(
             f"{left} path{'s are' if left > 1 else ' is'} not in the checkpoint; 'git baton show {short}' lists them"
         )
-    return WorktreePlan(stored=stored, files=files, place=place, head=head, warnings=tuple(warnings))
+    never = baton.rules().never
+    included = listed(baton.repo, lambda path: ours(path, never)) if include else Included()
+    return WorktreePlan(stored=stored, files=files, place=place, head=head, warnings=tuple(warnings), included=included)
 
 
-def apply_worktree(baton: Baton, plan: WorktreePlan) -> None:
-    """Make the work tree. When that fails, git's record of it and its files are removed again, as far as the system allows; an
-    empty folder that was there stays. Raises GitError."""
+def apply_worktree(baton: Baton, plan: WorktreePlan) -> Included:
+    """Make the work tree, and return what was copied into it. When that fails, git's record of it and its files are removed
+    again, as far as the system allows; an empty folder that was there stays. Raises GitError."""
     git, end = baton.repo.git, "--end-of-options"
     baton.repo.settings()  # who may run hooks must know those to switch off
     there = stat.S_IMODE(os.stat(plan.place).st_mode) if os.path.isdir(plan.place) else None
@@ -246,6 +252,7 @@ def apply_worktree(baton: Baton, plan: WorktreePlan) -> None:
             os.chmod(plan.place, 0o700)  # nobody else enters before all have their permissions
         with closing(discover(plan.place, door="binary")) as repo:
             _fill(baton, repo, plan)
+            found = copied(baton.repo, plan.included.paths, repo)
         root = baton.repo.layout.root
         with suppress(PermissionError):  # what another tree with the same files allows
             allowed = stat.S_IMODE(os.stat(root).st_mode) | 0o7000 if root is not None else 0o7777
@@ -260,6 +267,7 @@ def apply_worktree(baton: Baton, plan: WorktreePlan) -> None:
         if isinstance(error, OSError):
             raise GitError(os_error(error)) from None
         raise
+    return replace(found, left_out=(*plan.included.left_out, *found.left_out))
 
 
 def _fill(baton: Baton, repo: Repo, plan: WorktreePlan) -> None:
