@@ -300,17 +300,20 @@ def plan_plugins(where: Place, clients: Sequence[Client], *, install: bool, trus
         if client.plugin is None:
             name = client.name
             raise UsageError(f"{client.title} has no plugins", f"git baton agent install {name} --user")
-        on = any(found.client == client and found.state != "off" for found in plugins.plugin_rows(where, None))
+        on = next((row for row in plugins.plugin_rows(where, None) if row.client == client and row.state != "off"), None)
         files, before = list(plugins.targets(where, client)), len(draft.steps)
         there = any(target.file.data is not None for target in files)
+        if on is not None and not there:
+            draft.notices.append(f"{client.title} has {on.names[0]} by '{on.file}', not by an install, and it is left as it is")
+            continue
         for target in files:
             draft.put(target) if install else draft.take(target)
         changed = draft.steps[before:]
         if install:  # a client that keeps a copy has an old one where the files are new
             words = plugins.lines(where, client, gone=False)
-            words = words if not on else words[-1:] if changed else []
+            words = words if on is None else words[-1:] if changed else []
         else:
-            words = plugins.lines(where, client, gone=True) if on and there else []
+            words = plugins.lines(where, client, gone=True) if on is not None else []
         act = ("renew" if there else "write") if install else "remove"
         many = "1 file" if len(changed) == 1 else f"{len(changed)} files"
         shape = f"{act} the plugin of {client.title} in '{shown(where, plugins.home(where, client))}', {many}"
@@ -345,6 +348,10 @@ def _left(where: Place, clients: Sequence[Client]) -> Iterator[str]:
         path = os.path.join(os.path.abspath(folder(client, where.env)), name)
         if name and os.fsencode(f"{os.path.realpath(path_of(where, client))}:") in (read(path) or b""):
             yield f"'{shown(where, path)}' still names these hooks {part}"
+    for found in plugins.plugin_rows(where, where.root):
+        if found.client in clients and found.state != "off":
+            name = found.client.name
+            yield f"{found.client.title} still has {found.names[0]}: git baton agent uninstall {name} --plugin"
 
 
 def _remarks(where: Place, clients: Sequence[Client], *, block: bool, trusted: bool) -> list[str]:

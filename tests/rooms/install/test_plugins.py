@@ -226,6 +226,19 @@ def test_a_plugin_that_is_behind_is_renewed_and_one_that_the_user_changed_stays(
     assert asked.read_text() == "git baton, but mine\n" and done.err.count(changed) == 2
 
 
+def test_a_plugin_that_the_client_has_from_elsewhere_stays(repo: Sandbox, path: str) -> None:
+    (file := Path(os.environ["HOME"], SEEN["codex"][0])).parent.mkdir()
+    file.write_text(SEEN["codex"][1])
+    left = "warning: Codex has gitbaton@gitbaton by '~/.codex/config.toml', not by an install, and it is left as it is"
+    for act, nothing in (("install", "everything is in place"), ("uninstall", "nothing of ours is installed")):
+        done = repo.ok("agent", act, "codex", "--plugin", env={"PATH": path})
+        assert (done.out, left in done.err) == (f"{nothing}\n", True)
+    assert not (file.parent / "gitbaton").exists() and file.read_text() == SEEN["codex"][1]
+    repo.ok("agent", "install", "codex", env={"PATH": path})
+    said = repo.ok("agent", "uninstall", "codex", env={"PATH": path}).err
+    assert "hint: Codex still has gitbaton@gitbaton: git baton agent uninstall codex --plugin" in said
+
+
 def test_a_command_of_the_users_own_stays(repo: Sandbox, path: str) -> None:
     (theirs := Path(os.environ["HOME"], ".config/opencode/command/baton.md")).parent.mkdir(parents=True)
     theirs.write_text("twirl it\n")
