@@ -118,6 +118,16 @@ def test_a_plugin_begins_a_baton_unless_the_user_wants_otherwise(repo: Sandbox, 
     assert (repo.path / ".git" / "baton").exists() is begins
 
 
+@pytest.mark.parametrize("above", [False, True])
+def test_a_plugin_begins_none_in_the_home_folder(repo: Sandbox, above: bool) -> None:
+    repo.commit("dot files")
+    home = repo.path / "home" if above else repo.path
+    home.mkdir(exist_ok=True)
+    repo.write("work.txt", "one")
+    Client("claude", repo.path, home=home).turn("do it", *PLUGIN)
+    assert tracks(repo) == [] and not (repo.path / ".git" / "baton").exists()
+
+
 def test_a_plugin_begins_none_in_another_repository_than_its_clients(repo: Sandbox, tmp_path: Path) -> None:
     repo.commit("one")
     other = Sandbox.init(tmp_path / "other")

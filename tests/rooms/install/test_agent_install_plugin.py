@@ -13,6 +13,7 @@ import pytest
 
 from tests.kit import Sandbox
 from tests.kit.destructive import REPORTED
+from tests.kit.places import ROOT
 from tests.promises.test_destructive import QUICK
 from tests.rooms.agents.test_destructive import PATHS
 
@@ -96,6 +97,14 @@ class Session:
 
     def words(self) -> list[str]:
         return [words for words, _ in self.calls()]
+
+
+@pytest.mark.deep
+def test_what_stands_in_the_users_folder_as_a_plugin_says_so(repo: Sandbox, tmp_path: Path) -> None:
+    session = Session(repo, tmp_path)
+    shutil.copy(ROOT / "gitbaton/data/opencode/plugins/gitbaton-plugin.js", tmp_path / "plugin.mjs")
+    session.run(request("s1"), idle("s1"))
+    assert session.words() == ["context --plugin"]
 
 
 @pytest.mark.deep
