@@ -112,6 +112,11 @@ class Claude(Client):
     trust = "on a terminal it asks once whether this folder may run hooks; the answer it offers is no"
     instead = "CLAUDE.md"
     skills = (".claude/skills", "skills")
+    line = (".claude/settings.json", "settings.json")
+    lines = (
+        *(".claude/settings.local.json", "/etc/claude-code/managed-settings.json"),
+        "/Library/Application Support/ClaudeCode/managed-settings.json",
+    )
     plugin = Plugin(
         folder="plugin",
         hooks="hooks/hooks.json",

@@ -145,6 +145,8 @@ class Client(Protocol):
     untrusted: str = ""
     remarks: tuple[str, ...] = ()
     skills: tuple[str, str] | None = None
+    line: tuple[str, str] = ("", "")
+    lines: tuple[str, ...] = ()
     shells: tuple[str, ...] = ("Bash",)
     editors: tuple[str, ...] = ("Write", "Edit", "MultiEdit", "NotebookEdit")
     places: tuple[str, ...] = ()

@@ -62,6 +62,7 @@ class Copilot(Client):
         Hook(event="sessionEnd", timeout=10),
     )
     version = True
+    line = ("", "settings.json")
     plugin = Plugin(
         folder="plugin",
         hooks="hooks/copilot.json",

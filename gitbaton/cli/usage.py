@@ -114,6 +114,7 @@ MEANT: tuple[tuple[str, ...], ...] = (
     ("search grep find", "to search what was said: log --all --grep {WORDS}", "to search the files: log --all -S {WORDS}"),
     ("graph tree lanes", "to draw how tracks and commits lie: log --graph --all"),
     ("info st stat state stats current dashboard overview", "status"),
+    ("prompt ps1 status-line statusbar", "statusline"),
     ("watch top monitor", "to draw it anew at each change: status --watch"),
     ("cat view print display inspect info", "show {}"),
     ("ls-files files", "to list the files that one changed: show --name-only"),

@@ -314,3 +314,95 @@ def test_no_file_of_the_work_tree_is_looked_at(repo: Sandbox) -> None:
 def test_a_name_as_of_a_verb_of_ours_is_no_call(repo: Sandbox) -> None:
     done: Outcome = repo.baton("snapshot", "--track", "statusline", "-m", "S", "--nope")
     assert done.code == 129
+
+
+SETTINGS = ".claude/settings.json"
+OURS = {"type": "command", "command": "git-baton statusline"}
+
+
+def agent(box: Sandbox, *words: str) -> Outcome:
+    """A step of an install that must succeed."""
+    return box.ok("agent", *words)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """The home folder of the test."""
+    return tmp_path / "home"
+
+
+@pytest.mark.parametrize("before", [None, "", '{"model": "opus"}\n', '{"hooks": {}, "model": 1}'])
+def test_an_install_sets_it_and_an_uninstall_takes_exactly_that(repo: Sandbox, home: Path, before: str | None) -> None:
+    if before is not None:
+        repo.write(SETTINGS, before)
+    agent(repo, "install", "claude", "--statusline")
+    written = (repo.path / SETTINGS).read_text()
+    assert json.loads(written)["statusLine"] == OURS and "SessionStart" in json.loads(written)["hooks"]
+    for words in (("--statusline",), ()):  # and it stays where an install does not ask for it
+        assert agent(repo, "install", "claude", *words).out == "everything is in place\n"
+    assert (repo.path / SETTINGS).read_text() == written
+    row = next(row for row in agent(repo, "list", "--json").json["agents"] if row["level"] == "project")
+    assert (row["state"], row["statusline"]) == ("installed", True)
+    assert ", status line\n" in agent(repo, "list").out.splitlines(keepends=True)[0]
+    doctor = repo.baton("agent", "doctor").out
+    assert f"ok   claude project statusline: in place in '{SETTINGS}'\n" in doctor
+    agent(repo, "install", "claude", "--track", "it's")
+    line = json.loads((repo.path / SETTINGS).read_text())["statusLine"]["command"]
+    assert line == "git-baton statusline --track 'it'\\''s'"
+    agent(repo, "uninstall", "claude")
+    there = (repo.path / SETTINGS).read_text() if (repo.path / SETTINGS).exists() else None
+    assert there == before
+
+
+def test_the_line_that_is_installed_shows_the_track_of_the_hooks(repo: Sandbox, home: Path) -> None:
+    agent(repo, "install", "claude", "--statusline", "--track", "it's")
+    snap(repo, "it's", "of the hooks")
+    snap(repo, "other", "of another")
+    line = json.loads((repo.path / SETTINGS).read_text())["statusLine"]["command"]
+    line = line.replace("git-baton", f"'{sys.executable}' -m gitbaton")
+    assert repo.run("sh", "-c", line, stdin=payload(repo.path), env={"NO_COLOR": "1"}).out.endswith("  of the hooks\n")
+
+
+@pytest.mark.parametrize("where", [SETTINGS, ".claude/settings.local.json", "~/.claude/settings.json"])
+@pytest.mark.parametrize("value", ['{"type": "command", "command": "theirs --fast"}', '"odd"', "{}"])
+def test_one_that_is_set_stays_and_is_named(repo: Sandbox, home: Path, where: str, value: str) -> None:
+    file = home / where[2:] if where.startswith("~") else repo.path / where
+    file.parent.mkdir(parents=True)
+    file.write_text(f'{{"statusLine": {value}}}')
+    done = agent(repo, "install", "claude", "--statusline")
+    assert f"warning: '{where}' sets a status line already, and it stays: " in done.err
+    settings = json.loads((repo.path / SETTINGS).read_text())
+    assert "SessionStart" in settings["hooks"] and settings.get("statusLine") == (
+        json.loads(value) if where == SETTINGS else None
+    )
+    agent(repo, "uninstall", "claude")
+    assert file.read_text() == f'{{"statusLine": {value}}}'
+
+
+def test_a_line_set_by_hand_is_no_install(repo: Sandbox, home: Path) -> None:
+    repo.write(SETTINGS, '{"statusLine": {"type": "command", "command": "git-baton statusline --long"}}')
+    assert "not installed" in agent(repo, "list").out.splitlines()[0]
+    agent(repo, "install", "claude")
+    assert json.loads((repo.path / SETTINGS).read_text())["statusLine"]["command"] == "git-baton statusline --long"
+
+
+def test_copilot_has_one_for_its_user(repo: Sandbox, home: Path) -> None:
+    done = agent(repo, "install", "copilot", "--statusline")
+    assert "warning: GitHub Copilot CLI has no status line for a project: install it with --user\n" in done.err
+    file = home / ".copilot" / "settings.json"
+    file.parent.mkdir()
+    file.write_text('// mine\n{"theme": "dim"}\n')
+    agent(repo, "install", "copilot", "--statusline", "--user")
+    assert '"git-baton statusline"' in file.read_text() and file.read_text().startswith("// mine\n")
+    agent(repo, "uninstall", "copilot", "--user")
+    assert file.read_text() == '// mine\n{"theme": "dim"}\n'
+    file.unlink()
+    agent(repo, "install", "copilot", "--statusline", "--user")
+    agent(repo, "uninstall", "copilot", "--user")
+    assert not file.exists()
+
+
+def test_no_other_client_has_one(repo: Sandbox, home: Path) -> None:
+    for words in (("codex",), ("--plugin", "claude")):
+        done = repo.baton("agent", "install", *words, "--statusline")
+        assert done.code == 129 and "hint: git baton agent install claude --user --statusline\n" in done.err

@@ -132,6 +132,8 @@ def _row(row: Row, where: Place, root: str | None, cwd: str) -> Iterator[DoctorF
         yield DoctorFinding(name=name, ok=False, text=text, mend=line)
     else:
         yield DoctorFinding(name=name, ok=True, text=f"in place in '{row.file}'")
+    if row.line:
+        yield DoctorFinding(name=f"{name} statusline", ok=True, text=f"in place in '{row.line}'")
     here = program(row.client, where.env) is not None
     if not here:
         text = f"'{row.client.programs[0]}' is not on PATH, so nothing calls these hooks from here"

@@ -23,6 +23,10 @@ from gitbaton.agents.install.levels import (
     block_target,
     found_in,
     hooks_target,
+    line_path,
+    line_target,
+    lines_set,
+    own_line,
     path_of,
     program,
     refused,
@@ -239,16 +243,21 @@ def plan_install(
     track: str | None = None,
     agents_md: bool | None = None,
     trusted: bool = False,
+    line: bool = False,
 ) -> InstallPlan:
     """Plan what install changes at a level; nothing when everything is in place. Raises BatonError for a file it must refuse.
 
     ``track`` as ``chosen`` takes it; ``agents_md``: whether AGENTS.md gets its block, None: where it is and may be written;
-    ``trusted``: Codex will be told to trust the hooks. The texts for agents name the track that all hooks here have.
+    ``trusted``: Codex will be told to trust the hooks; ``line``: clients that have a status line get ours, where none is set.
+    The texts for agents name the track that all hooks here have.
     """
     draft = _Draft(where)
     tracks = {client.name: chosen(where, client, track) for client in clients}
     for client in clients:
-        draft.put(hooks_target(where, client, tracks[client.name]))
+        own = bool(own_line(where, client)) or (line and _may_have_line(draft, client))
+        draft.put(hooks_target(where, client, tracks[client.name], line=own))
+        if (target := line_target(where, client, tracks[client.name], line=own)) is not None:
+            draft.put(target)
     rest = (found for client in CLIENTS if client not in clients for found in row(where, client).tracks)
     both = {*tracks.values(), *rest}
     track = both.pop() if len(both) == 1 else None
@@ -266,6 +275,18 @@ def plan_install(
     return draft.plan(_remarks(where, clients, block=block, trusted=trusted))
 
 
+def _may_have_line(draft: _Draft, client: Client) -> bool:
+    """Whether a client may get our status line at a level; why not is said."""
+    where = draft.where
+    if not line_path(where, client):
+        here = " for a project: install it with --user" if client.line[1] else ""
+        draft.notices.append(f"{client.title} has no status line{here}")
+        return False
+    there = lines_set(where, client)
+    draft.notices += [f"'{shown}' sets a status line already, and it stays: {line}" for shown, line in there]
+    return not there
+
+
 def plan_uninstall(where: Place, clients: Sequence[Client], *, every: bool = False) -> InstallPlan:
     """Plan what uninstall takes back at a level; what other agents still need stays. Raises BatonError as install does.
 
@@ -274,6 +295,9 @@ def plan_uninstall(where: Place, clients: Sequence[Client], *, every: bool = Fal
     draft = _Draft(where)
     for client in clients:
         draft.take(hooks_target(where, client, None))
+        target = line_target(where, client, None) if own_line(where, client) else None
+        if target is not None:
+            draft.take(target)
     rest = [row(where, client) for client in CLIENTS if client not in clients]
     others = [found.client for found in rest if found.state != "not installed"]
     for found in rest if every else ():
@@ -283,10 +307,10 @@ def plan_uninstall(where: Place, clients: Sequence[Client], *, every: bool = Fal
     gone = [client for client in CLIENTS if client not in others] if every else clients
     for path in skill_paths(where, gone, shared=not others):
         try:
-            target = skill_target(where, path)
+            skill = skill_target(where, path)
         except BatonError:  # nothing that install would have written to
             continue
-        draft.take(target)
+        draft.take(skill)
     if not others and where.root is not None:
         draft.take(block_target(where))
     return draft.plan(_left(where, clients))

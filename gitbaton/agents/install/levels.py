@@ -20,7 +20,7 @@ from gitbaton.base.clients import NAMES
 from gitbaton.base.codec import means_else
 from gitbaton.base.errors import BatonError
 from gitbaton.base.system.files import shipped
-from gitbaton.base.values import value
+from gitbaton.base.values import replace, value
 
 SILENT = "command -v git-baton >/dev/null 2>&1 || exit 0; "
 LEVELS: tuple[Level, ...] = ("project", "user")
@@ -51,6 +51,8 @@ _OPTION = re.compile(r" --track (?:[\w@%+=:,./-]+|'[^'`<\n]+')", re.ASCII)
 _SNAPSHOT = re.compile(rf"(?<=git baton snapshot)(?:{_OPTION.pattern})?(?= )", re.ASCII)
 HOOKS, VERSION, TYPE = "hooks", "version", "type"
 _READ = frozenset((HOOKS, "matcher", TYPE, *KEYS))
+LINE, LINE_KEY = "git-baton statusline", "statusLine"
+_OUR_LINE = re.compile(rf"{LINE}(?: --long)?(?: --track (?P<track>'(?:[^']|'\\'')*'))?")
 SHARED_SKILLS = ".agents/skills"
 SKILL = "gitbaton/SKILL.md"
 AGENTS_MD = "AGENTS.md"
@@ -70,6 +72,10 @@ def command(agent: str, event: str, track: str | None = None, *, plugin: bool = 
     of = named(agent)
     sift = _SIFT if of is not None and of.events.get(event, ("other", "no"))[0] == "command" else ""
     return f"{SILENT}{sift}{line_of(agent, event, track, plugin=plugin)}"
+
+
+def _quoted(track: str | None) -> str:
+    return "'" + (track or "").replace("'", "'\\''") + "'"
 
 
 def powershell(agent: str, event: str, track: str | None = None, *, plugin: bool = False) -> str:
@@ -139,7 +145,7 @@ class FoundEntries:
     """Entries of ours in a file: how many, at which ``events``, for which tracks they were made, and what they are called, if
     anything.
 
-    ``foreign``: command lines that name our hook, too, and that are not ours.
+    ``foreign``: command lines that name our hook, too, and that are not ours. ``line``: whether one of them is a status line.
     """
 
     count: int
@@ -147,6 +153,7 @@ class FoundEntries:
     names: tuple[str, ...] = ()
     foreign: tuple[str, ...] = ()
     events: tuple[str, ...] = ()
+    line: bool = False
 
 
 def _root(document: Document) -> Node:
@@ -375,6 +382,96 @@ class Hooks(Part):
         return len(tracks) == 1 and Hooks(self.client, tracks[0]).put("").text == text
 
 
+class LineSetting(Part):
+    """Our status line in a client's settings. Only where it is ``wanted`` and none is set it is put there."""
+
+    def __init__(self, track: str | None, *, wanted: bool = False) -> None:
+        self.track, self.wanted = track, wanted
+
+    def put(self, text: str) -> Merged:
+        """The settings with our status line, or with the user's own. Raises MalformedError."""
+        document = Document(text, comments=True)
+        if document.root is None and self.wanted:
+            document.begin({})
+        line, there = f"{LINE} --track {_quoted(self.track)}" if self.track is not None else LINE, self.find(document.text)
+        if there.line and there.tracks != (self.track,):
+            document.replace((LINE_KEY, "command"), line)
+        elif self.wanted and document.at(LINE_KEY) is None:
+            _root(document)
+            document.put((), LINE_KEY, {TYPE: "command", "command": line})
+        return _merged(document, [])
+
+    def take(self, text: str, made: Collection[str] | None) -> Merged:
+        """The settings without our status line."""
+        document = Document(text, comments=True)
+        if self.find(text).line:
+            document.remove((LINE_KEY,))
+        return _merged(document, [])
+
+    def find(self, text: str) -> FoundEntries:
+        """Return whether the status line is ours, and for which track. Raises MalformedError."""
+        document = Document(text, comments=True)
+        root = document.at()
+        if root is None or root.kind != "object":
+            return NONE
+        _unique(root, {LINE_KEY})
+        found = _OUR_LINE.fullmatch(line_in(document.plain(root)) or "")
+        track = found["track"][1:-1].replace("'\\''", "'") if found and found["track"] else None
+        return FoundEntries(count=1, tracks=(track,), line=True) if found else NONE
+
+    def is_bare(self, text: str, made: Collection[str]) -> bool:
+        """Whether the settings hold nothing, not even a comment."""
+        document = Document(text, comments=True)
+        return not document.notes and (document.root is None or document.plain(document.root) == {})
+
+    def fresh(self, text: str) -> bool:
+        """Whether the settings were written whole, for whatever track."""
+        return any(LineSetting(track, wanted=True).put("").text == text for track in self.find(text).tracks)
+
+
+class HooksAndLine(Part):
+    """Our entries and our status line in the same settings."""
+
+    def __init__(self, hooks: Hooks, line: LineSetting) -> None:
+        self.hooks, self.line, self.track = hooks, line, hooks.track
+
+    def put(self, text: str) -> Merged:
+        """The settings with both. Raises MalformedError."""
+        first = self.hooks.put(text)
+        return self._with(first, self.line.put(first.text))
+
+    def take(self, text: str, made: Collection[str] | None) -> Merged:
+        """The settings without either."""
+        first = self.hooks.take(text, made)
+        return self._with(first, self.line.take(first.text, made))
+
+    def _with(self, first: Merged, more: Merged) -> Merged:
+        return Merged(text=more.text, edits=(*first.edits, *more.edits), made=first.made)
+
+    def find(self, text: str) -> FoundEntries:
+        """Return both. Raises MalformedError."""
+        found, more = self.hooks.find(text), self.line.find(text)
+        tracks = tuple(dict.fromkeys((*found.tracks, *more.tracks)))
+        return replace(found, count=found.count + more.count, tracks=tracks, line=more.line)
+
+    def is_bare(self, text: str, made: Collection[str]) -> bool:
+        """Whether the settings hold nothing else."""
+        return self.hooks.is_bare(text, made)
+
+    def fresh(self, text: str) -> bool:
+        """Whether the settings were written whole, with a status line or without."""
+        wanted = (HooksAndLine(Hooks(self.hooks.client, t), LineSetting(t, wanted=True)) for t in self.find(text).tracks)
+        return self.hooks.fresh(text) or any(both.put("").text == text for both in wanted)
+
+
+def line_in(settings: object) -> str | None:
+    """Return the command of a status line in a client's settings; None where none is set."""
+    if not isinstance(settings, dict) or settings.get(LINE_KEY) is None:
+        return None
+    line = settings[LINE_KEY]
+    return str(line.get("command")) if isinstance(line, dict) else str(line)
+
+
 class Whole(Part):
     """A file of our own, known by a mark, with the track that it names."""
 
@@ -500,7 +597,7 @@ class Row:
     """A client at a level: its file, what of ours is in it, and why it cannot be read if so.
 
     ``names``: what our entries are called, where the client's hooks have names; ``foreign``: lines of the user's that call us;
-    ``lacks``: the events of which the hooks are missing.
+    ``lacks``: the events of which the hooks are missing; ``line``: the file with our status line, empty where none is ours.
     """
 
     client: Client
@@ -513,6 +610,7 @@ class Row:
     foreign: tuple[str, ...] = ()
     reason: str = ""
     lacks: tuple[str, ...] = ()
+    line: str = ""
 
 
 def place(level: Level, env: Mapping[str, str], root: str | None, git_dir: str | None, shared: str | None) -> Place:
@@ -577,12 +675,40 @@ def _target(where: Place, path: str, part: Part, about: str) -> Target:
     return Target(file=look(path, shown(where, path), inside=where.root, git_dir=where.git_dir), part=part, about=about)
 
 
-def hooks_target(where: Place, client: Client, track: str | None) -> Target:
-    """The file with a client's hooks. Raises BatonError for one that is not read."""
+def hooks_target(where: Place, client: Client, track: str | None, *, line: bool = False) -> Target:
+    """The file with a client's hooks; ``line``: with a status line. Raises BatonError for one that is not read."""
     path = path_of(where, client)
     if client.shape == "plugin":
         return _target(where, path, Whole("gitbaton.js", PLUGIN_MARK, track), f"the plugin of {client.title}")
-    return _target(where, path, Hooks(client, track), f"the hooks of {client.title}")
+    part, about = Hooks(client, track), f"the hooks of {client.title}"
+    if line_path(where, client) == path:
+        return _target(where, path, HooksAndLine(part, LineSetting(track, wanted=line)), about + " and its status line" * line)
+    return _target(where, path, part, about)
+
+
+def line_path(where: Place, client: Client) -> str:
+    """The settings in which a client's status line is set at a level; empty where it has none there."""
+    above = where.root or os.path.abspath(folder(client, where.env))
+    name = client.line[where.root is None]
+    return os.path.join(above, name) if name else ""
+
+
+def line_target(where: Place, client: Client, track: str | None, *, line: bool = False) -> Target | None:
+    """A file of settings that holds a client's status line and not its hooks; None where there is no such file. Raises
+    BatonError for one that is not read."""
+    path = line_path(where, client)
+    if not path or path == path_of(where, client):
+        return None
+    return _target(where, path, LineSetting(track, wanted=line), f"the status line of {client.title}")
+
+
+def lines_set(where: Place, client: Client) -> list[tuple[str, str]]:
+    """The files that set a client's status line, as far as one at this level would take its place or be hidden by it: each as
+    it is shown, with the command."""
+    own, user = line_path(where, client), os.path.join(os.path.abspath(folder(client, where.env)), client.line[1])
+    paths = [own, *(os.path.join(where.root or os.sep, name) for name in client.lines), user]
+    found = [(shown(where, path), line_in(settings_of(path))) for path in dict.fromkeys(paths)]
+    return [(path, line) for path, line in found if line is not None]
 
 
 def skill_paths(where: Place, clients: Iterable[Client], *, shared: bool) -> list[str]:
@@ -643,7 +769,7 @@ def row(where: Place, client: Client) -> Row:
         except BatonError as error:
             ours = OURS.encode() in (target.file.data or b"")
             state, reason = "unreadable" if ours else "not installed", error.message
-        if found.count:
+        if found.count > found.line:
             state = "installed" if _is_current(where, client, target, found.tracks) else "outdated"
     return Row(
         client=client,
@@ -656,7 +782,14 @@ def row(where: Place, client: Client) -> Row:
         foreign=found.foreign,
         reason=reason,
         lacks=tuple(hook.event for hook in client.hooks if hook.event not in found.events) if found.count else (),
+        line=shown(where, own_line(where, client)),
     )
+
+
+def own_line(where: Place, client: Client) -> str:
+    """The settings that hold our status line of a client at a level; empty where none do."""
+    path = line_path(where, client)
+    return path if path and _OUR_LINE.fullmatch(line_in(settings_of(path)) or "") else ""
 
 
 def _is_current(where: Place, client: Client, target: Target, tracks: tuple[str | None, ...]) -> bool:

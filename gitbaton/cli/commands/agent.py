@@ -20,8 +20,9 @@ from gitbaton.cli.options import Argument, Invocation, Option
 from gitbaton.git import questions
 from gitbaton.git.repo import Repo
 
+_LINE_FOR_ALL = "git baton agent install claude --user --statusline"
 TAKEN = {  # which options an action takes
-    "install": {"user", "project", "plugin", "all", "track", "agents-md", "no-agents-md", "trust", "dry-run"},
+    "install": {"user", "project", "plugin", "all", "track", "agents-md", "no-agents-md", "trust", "statusline", "dry-run"},
     "uninstall": {"user", "project", "plugin", "all", "dry-run"},
     "list": {"json"},
     "doctor": {"json"},
@@ -43,6 +44,9 @@ def command(
         Optional[bool], Option("--agents-md/--no-agents-md", help="A marked block in AGENTS.md; default: where that is.")
     ] = None,
     give: Annotated[bool, Option("--trust", help="Let Codex trust these hooks, through its app server.")] = False,
+    line: Annotated[
+        bool, Option("--statusline", help="Also 'git baton statusline' as status line, where none is set.")
+    ] = False,
     dry_run: DryRun = False,
     json: Annotated[bool, Option("--json", help="Print JSON (list, doctor).")] = False,
 ) -> int:
@@ -57,7 +61,8 @@ def command(
     (see baton.everywhere). --plugin writes a plugin into the client's folder instead, with hooks, skill and a command, and lets
     the client take it; it acts in every repository in which the client works. An install without --track keeps the one that is
     there, and --track '' takes it away. --trust tells Codex to trust our hooks, and no others, through its own app server.
-    'agent doctor' says what would not run, and exits with 1 then.
+    --statusline lets Claude Code, and with --user Copilot, show 'git baton statusline'; one that is set already stays, and is
+    named. 'agent doctor' says what would not run, and exits with 1 then.
 
     Examples:
         git baton agent list
@@ -71,6 +76,7 @@ def command(
         "all": every,
         "track": track is not None,
         "agents-md": agents_md is True,
+        "statusline": line,
     }
     _check(words, {**given, "no-agents-md": agents_md is False, "trust": give, "dry-run": dry_run, "json": json})
     one_of(user=user, project=project, plugin=plugin)
@@ -80,16 +86,21 @@ def command(
         return say_findings([*agentdoctor.examine(_places(ctx), os.getcwd()), *_paused(ctx)], json=json)
     if agents_md and (user or plugin):
         raise UsageError("--agents-md is for a project, not for --" + ("user" if user else "plugin"))
+    if plugin and line:
+        raise UsageError("--statusline is not for --plugin: no client takes a status line from a plugin", _LINE_FOR_ALL)
     if plugin and track is not None:
         raise UsageError("--track is not for --plugin: its hooks are the same in every repository")
     install, every = words[0] == "install", every or len(words) == 1
     where = _places(ctx, user=user or plugin, project=not (user or plugin))[0]
     clients = agents.named(words[1:], where, every=every, install=install, plugin=plugin)
+    if line and not any(client.line[1] for client in clients):
+        having = [client.name for client in levels.CLIENTS if client.line[1]]
+        raise UsageError(f"--statusline is for {' and '.join(having)}: no other client has one", _LINE_FOR_ALL)
     if plugin:
         plan = agents.plan_plugins(where, clients, install=install, trusted=give)
     elif install:
         track = check_new_track(track, kept=_is_there(ctx, track)) if track else track
-        plan = agents.plan_install(where, clients, track=track, agents_md=agents_md, trusted=give)
+        plan = agents.plan_install(where, clients, track=track, agents_md=agents_md, trusted=give, line=line)
     else:
         plan = agents.plan_uninstall(where, clients, every=every)
     question = agentdoctor.trust_question(where, clients, track, os.getcwd(), plugin=plugin) if give else None
@@ -184,7 +195,7 @@ def _list(places: list[Place], *, json: bool) -> int:
             client = "on PATH" if here[row.client.name] else "not on PATH"
             names = [f"'{name}'" for name in row.tracks if name is not None]
             more = f", track {', '.join(names)}" if names else f": {row.reason}" if row.reason else ""
-            more = f", {row.names[0]}" if row.level == "plugin" else more
+            more = f", {row.names[0]}" if row.level == "plugin" else more + ", status line" * bool(row.line)
             terminal.say(fitted(plain(f"{row.client.name:<9} {row.level:<8} {row.state:<14} {row.file} ({client}){more}")))
     return 0
 
@@ -199,4 +210,5 @@ def _document(row: levels.Row, *, here: bool) -> Json:
         **picked(row, "state", "tracks"),
         "client_on_path": here,
         "reason": row.reason,
+        "statusline": bool(row.line),
     }

@@ -43,8 +43,8 @@ def command(
     context is; where that is nearly full and the words are old, the line begins with 'compaction is near: hand over'.
 
     It prints nothing where there is no baton or something is wrong, exits with 0 whatever happens, and waits for nothing. It is
-    in colour where a client shows it or on a terminal; NO_COLOR and 'git baton --no-color statusline' turn that off. 'git baton
-    help prompts' says how clients and shells show it.
+    in colour where a client shows it or on a terminal; NO_COLOR and 'git baton --no-color statusline' turn that off.
+    'git baton agent install claude --statusline' lets a client show it, and 'git baton help prompts' has lines for shells.
 
     Examples:
         git baton statusline

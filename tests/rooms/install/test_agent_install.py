@@ -225,6 +225,7 @@ def test_list(repo: Sandbox) -> None:
         "state": "not installed",
         "tracks": [],
         "client_on_path": False,
+        "statusline": False,
         "reason": "",
     }
     assert all("~" not in row["file"] for row in repo.ok("agent", "list", "--json", env={"HOME": ""}).json["agents"])
