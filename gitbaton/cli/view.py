@@ -39,7 +39,7 @@ _ROOM = 24  # columns that a text gets beside its name
 _NAMES = 8  # of a list of files
 _MANY = 1000  # changed files, of which counting the lines takes long
 NOTHING = "nothing known"  # of tests
-KINDS = {"manual": "manual", "auto": "automatic", "safety": "before a restore"}
+KINDS = {"manual": "manual", "auto": "automatic", "safety": "before a restore", "imported": "imported"}
 _BITS = {"a": "assume-unchanged", "s": "skip-worktree", "i": "intent-to-add"}
 _LISTS = ("read", "found", "edited")
 _STAT = re.compile(r"(.* \| .*?)(\+*)(-*)")
@@ -136,6 +136,8 @@ def words(baton: Baton, look: Look, stored: Stored, facts: ViewFacts) -> list[Vi
         said = [first_line(text) for text in sentences(live)]
         rows.append(ViewRow(name="drift", text="\n".join(["", *said]), state=look.drift(live)))
     rows += [ViewRow(name="restored", text=stored.restored)] if stored.restored else []
+    commits = [baton.abbreviate(oid) for oid in c.imported.commits] if c.imported is not None else []
+    rows += [ViewRow(name="commits", text=some(len(commits), commits[:_NAMES]))] if commits else []
     rows += [ViewRow(name="next", text=c.next_cmd, copied=True)] if c.next_cmd else []
     rows += [ViewRow(name="note", text=c.note)] if c.note else []
     for one in c.decided:

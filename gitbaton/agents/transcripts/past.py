@@ -12,11 +12,11 @@ from glob import escape, iglob
 
 from gitbaton.agents.client import Client, folder
 from gitbaton.agents.records import MAX_LINE, may_tell, record_of
-from gitbaton.agents.signs import Asked, Branch, CommandRun, Edited, Ended, Record, Said, Shown, Sign
+from gitbaton.agents.signs import Answered, Asked, Branch, CommandRun, Edited, Ended, Record, Said, Shown, Sign
 from gitbaton.agents.transcripts.files import blocks, lines, measure, opened
 from gitbaton.agents.transcripts.observing import selected
 from gitbaton.base.errors import BatonError
-from gitbaton.base.model import Transcript
+from gitbaton.base.model import NO_TOKENS, Transcript, Usage
 from gitbaton.base.system.files import kind_of, read_regular
 from gitbaton.base.values import replace, value
 
@@ -56,7 +56,8 @@ class ShownCommit:
 class PastTurn:
     """A turn of a past session. ``number`` counts the session's prompts from 1; ``since`` and ``until``: seconds since 1970;
     ``said``: the agent's last words in it; ``end``: how far the transcript had come; ``edited``: the paths that the client's
-    own tools edited, as it names them, newest first; ``commits``: those that its commands told of."""
+    own tools edited, as it names them, newest first; ``commits``: those that its commands told of; ``model``: the one that
+    answered last, and ``usage``: the tokens of all requests, None where one does not tell."""
 
     number: int
     prompt: str
@@ -67,15 +68,17 @@ class PastTurn:
     branch: str
     edited: tuple[str, ...]
     commits: tuple[ShownCommit, ...]
+    model: str = ""
+    usage: Usage | None = None
 
 
 @value
 class PastTurns:
-    """The turns of a session in the folders that were asked for. ``elsewhere``: how many others it has; ``position``: how far
-    its transcript goes; ``damaged``: lines that are no record."""
+    """The turns of a session in the folders that were asked for. ``elsewhere``: the places in its transcript between which
+    others stand; ``position``: how far it goes; ``damaged``: lines that are no record."""
 
     turns: tuple[PastTurn, ...]
-    elsewhere: int
+    elsewhere: tuple[tuple[int, int], ...]
     position: Transcript | None
     damaged: int
 
@@ -178,7 +181,7 @@ def turns(of: Client, one: PastSession, within: Within) -> PastTurns:
     with open(fd, "rb"):
         position = measure(fd, of.name, None)
         if position is None:
-            return PastTurns(turns=(), elsewhere=0, position=None, damaged=0)
+            return PastTurns(turns=(), elsewhere=(), position=None, damaged=0)
         reading = _Reading(of, one.folder, os.fstat(fd).st_mtime)
         reading.read(fd, position.size)
     return reading.turns(position, within)
@@ -192,6 +195,12 @@ class _TurnRead:
         self.said = ""
         self.edited = dict[str, None]()
         self.commits: list[ShownCommit] = []
+        self.model, self.answers = "", dict[str, Usage | None]()
+
+    def used(self) -> Usage | None:
+        """The tokens of its requests; None where they are not known of all."""
+        known = [usage for usage in self.answers.values() if usage is not None]
+        return sum(known, NO_TOKENS) if known and len(known) == len(self.answers) else None
 
 
 class _Reading:
@@ -254,9 +263,13 @@ class _Reading:
                 found[-1].until = max(found[-1].until, at)
                 self._seen(found[-1], sign, at, runs)
         ends = [*(turn.line for turn in found), len(self.ends) - 1][1:]
-        kept = [(turn, end) for turn, end in zip(found, ends, strict=True) if self._is_within(turn.line, end, within)]
-        made = tuple(self._turn(turn, end, position) for turn, end in kept)
-        return PastTurns(turns=made, elsewhere=len(found) - len(kept), position=position, damaged=self.damaged)
+        made, elsewhere = list[PastTurn](), list[tuple[int, int]]()
+        for turn, end in zip(found, ends, strict=True):
+            if self._is_within(turn.line, end, within):
+                made.append(self._turn(turn, end, position))
+            else:
+                elsewhere.append((self.ends[turn.line], self.ends[end]))
+        return PastTurns(turns=tuple(made), elsewhere=tuple(elsewhere), position=position, damaged=self.damaged)
 
     @staticmethod
     def _seen(turn: _TurnRead, sign: Sign, at: float, runs: dict[str, CommandRun]) -> None:
@@ -265,6 +278,10 @@ class _Reading:
         elif isinstance(sign, Edited):
             turn.edited.pop(sign.path, None)
             turn.edited[sign.path] = None
+        elif isinstance(sign, Answered):
+            was = turn.answers.get(sign.key)
+            turn.model = sign.model or turn.model
+            turn.answers[sign.key] = was if sign.usage is None else sign.usage.most(was or NO_TOKENS)
         elif isinstance(sign, CommandRun):
             runs[sign.key] = sign
         elif isinstance(sign, Ended) and sign.key in runs and not sign.running:
@@ -292,4 +309,6 @@ class _Reading:
             branch=branch,
             edited=tuple(reversed(turn.edited)),
             commits=tuple(turn.commits),
+            model=turn.model,
+            usage=turn.used(),
         )

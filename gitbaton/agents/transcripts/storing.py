@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from io import BytesIO
 from itertools import chain
@@ -23,8 +24,10 @@ from gitbaton.base.model import Agent, Oid, Stored, Told, Transcript
 from gitbaton.base.values import TYPE_CHECKING, replace, value
 from gitbaton.checkpoints.baton import Baton
 from gitbaton.checkpoints.store.chain import Guard, append_to
+from gitbaton.checkpoints.store.refs import REMOTES, remote_of
 from gitbaton.git.objects import Object, Objects, RefChange, TreeEntry, new_object, object_id
 from gitbaton.git.publish import publish, publish_reachable
+from gitbaton.git.reffiles import below
 
 if TYPE_CHECKING:
     from typing import Literal
@@ -41,8 +44,22 @@ MARK = b"[redacted:"  # begins whatever stands for a secret
 PART = 2 << 20  # bytes of new lines that are stored at once: to redact them takes half a second
 LITTLE = 32 << 10
 """Bytes of new lines that a hook stores itself while its client waits."""
+_ELSEWHERE = b'{"type":"[redacted:elsewhere]"}\n'  # stands for a line that is not stored
 _BATCH = 16 << 20
 _AHEAD = 2  # attempts that build before the lock: to read a conversation takes long
+
+
+@value
+class Storing:
+    """Way in which a conversation is stored: in parts of so many bytes, after each of which ``told`` is called with how many of
+    the file are stored by then; ``without`` the lines between some two places, of which a mark takes the place of each."""
+
+    part: int = PART
+    told: Callable[[int], None] = lambda size: None
+    without: Sequence[tuple[int, int]] = ()
+
+
+WHOLE = Storing()
 
 
 def record(
@@ -52,12 +69,11 @@ def record(
     before: Transcript | None,
     warn: Callable[[str], None] | None = None,
     seconds: float | None = 0.0,
-    part: int = PART,
-    told: Callable[[int], None] = lambda size: None,
+    how: Storing = WHOLE,
 ) -> Transcript | None:
     """Record how far the conversation that an event names has come, at a line's end; in mode ``full`` its content is stored,
-    too, for so many ``seconds``, one ``part`` of so many bytes at least; for None only where no more than a LITTLE is new, and
-    ``behind`` tells of it. After each part ``told`` is called with the bytes of the file that are stored by then.
+    too, for so many ``seconds``, one part of it at least; for None only where no more than a LITTLE is new, and ``behind``
+    tells of it.
 
     ``before`` is the last position of the same session: where the file goes on from it, only what follows is read. The last
     words of a turn are waited for, for a moment. None in mode ``off``, and where there is no regular file that can be read or
@@ -82,7 +98,7 @@ def record(
             known = stored_position(baton, event.agent, event.session)
             if seconds is None and os.fstat(fd).st_size - (known.size if known else 0) > LITTLE:
                 return measure(fd, event.agent, before or known)
-            found, said = _keep(baton, fd, event.agent, event.session, seconds, part, told)
+            found, said = _keep(baton, fd, event.agent, event.session, seconds, how)
         except ScanError:
             raise
         except BatonError as error:
@@ -121,8 +137,7 @@ class _Talk:
     session: str
     ref: str
     hurry: bool
-    part: int = PART
-    told: Callable[[int], None] = lambda size: None
+    how: Storing
 
 
 @value
@@ -161,21 +176,13 @@ def stored_position(baton: Baton, agent: str, session: str) -> Transcript | None
 
 
 def _keep(
-    baton: Baton,
-    fd: int,
-    agent: str,
-    session: str,
-    seconds: float | None,
-    part: int = PART,
-    told: Callable[[int], None] = lambda size: None,
+    baton: Baton, fd: int, agent: str, session: str, seconds: float | None, how: Storing
 ) -> tuple[Transcript | None, str | None]:
     """Store what is new, redacted; what another process has stored meanwhile is built upon, at last with the lock held all
     along. Raises BatonError; ScanError where a secret may be in what cannot be looked at."""
     ref = layout.transcript_ref(agent, session)
     look = cache(baton.redactor.line)  # who has to begin anew, because another was first, is done soon
-    talk = _Talk(
-        baton=baton, look=look, fd=fd, agent=agent, session=session, ref=ref, hurry=seconds is None, part=part, told=told
-    )
+    talk = _Talk(baton=baton, look=look, fd=fd, agent=agent, session=session, ref=ref, hurry=seconds is None, how=how)
     late = time.monotonic() + (seconds or 0)
     while True:
         found, said, more = append_to(
@@ -212,7 +219,7 @@ def _once(talk: _Talk, guard: Guard) -> tuple[Transcript | None, str | None, boo
             return now, None, False
         publish_reachable(talk.baton.repo, [RefChange(name=talk.ref, new=commit, old=old)], automatic=True)
         files.save_digest(talk.baton.repo, talk.ref, _proof(talk, commit, part.size, digest))
-    talk.told(part.size)
+    talk.how.told(part.size)
     if part != now:
         return now, f"stored up to byte {part.size} of {now.size}; the next checkpoint goes on from there", True
     return replace(now, stored=commit), None, False
@@ -221,8 +228,8 @@ def _once(talk: _Talk, guard: Guard) -> tuple[Transcript | None, str | None, boo
 def _part(talk: _Talk, known: Transcript | None, now: Transcript) -> Transcript:
     """Return how far one call goes: so many bytes, or one line that is longer."""
     start = end = known.size if known else 0
-    while now.size - end > talk.part:
-        end += talk.part
+    while now.size - end > talk.how.part:
+        end += talk.how.part
         part = measure(talk.fd, talk.agent, known, end)
         if part is not None and part.size > start:
             return part
@@ -297,13 +304,20 @@ def _file(fd: int) -> tuple[int, int]:
 def _made_of(talk: _Talk, kept: StoredConversation) -> bool:
     """Whether the first lines of the file, redacted, are what is stored."""
     known, size, count = iter(kept.chunks), 0, 0
-    raw = lines(talk.fd, 0, kept.position.size)
+    raw = (line for _, line in _lines(talk, 0, kept.position.size))
     for data in layout.chunks(redacted(talk.baton.redactor.line, raw)):
         if next(known, None) != object_id(talk.baton.repo.objects.algorithm, "blob", data):
             return False
         size += len(data)
         count += data.count(b"\n")
     return next(known, None) is None and (size, count) == (kept.size, kept.position.lines)
+
+
+def _lines(talk: _Talk, start: int, end: int) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the lines of the file between two places, each as it is, and as it is to be stored."""
+    for line in lines(talk.fd, start, end):
+        yield line, _ELSEWHERE if any(since <= start < until for since, until in talk.how.without) else line
+        start += len(line)
 
 
 def _write(talk: _Talk, found: Transcript, tip: _Tip | None, above: Object | None) -> tuple[Oid, files.Digest]:
@@ -316,9 +330,9 @@ def _write(talk: _Talk, found: Transcript, tip: _Tip | None, above: Object | Non
 
     def fresh() -> Iterator[bytes]:
         nonlocal end
-        for line in lines(talk.fd, start, found.size):
-            hashed.update(line)
-            end += len(line)
+        for read, line in _lines(talk, start, found.size):
+            hashed.update(read)
+            end += len(read)
             yield line
 
     batch, size = [], 0
@@ -476,13 +490,21 @@ def _stored_then(baton: Baton, wanted: Transcript, agent: str, session: str) -> 
 
 
 def _stored_since(baton: Baton, wanted: Transcript, agent: str, session: str) -> bytes | None:
-    """The conversation up to a position, where a later checkpoint of the session has stored it."""
+    """The conversation up to a position, where the session's is stored here, or at a remote as far as that was fetched."""
     objects = baton.repo.objects
     try:
-        found = objects.info(layout.transcript_ref(agent, session)) if agent in NAMES else None
-        return _stored(objects, found.oid, wanted, agent, session) if found else None
-    except (RecordError, UsageError):
+        ref = layout.transcript_ref(agent, session) if agent in NAMES else ""
+    except UsageError:
         return None
+    found = objects.info(ref) if ref else None
+    oids = [found.oid] if found is not None else []
+    if ref and below(baton.repo, REMOTES):
+        room = ref.removeprefix("refs/baton/")
+        oids += [oid for name, oid in objects.refs(REMOTES).items() if (remote_of(name) or ("", ""))[1] == room]
+    for oid in oids:
+        with suppress(RecordError):
+            return _stored(objects, oid, wanted, agent, session)
+    return None
 
 
 def _stored(objects: Objects, oid: Oid, wanted: Transcript, agent: str, session: str) -> bytes:

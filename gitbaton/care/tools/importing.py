@@ -14,7 +14,7 @@ from gitbaton.agents import transcripts
 from gitbaton.agents.client import Client, client
 from gitbaton.agents.transcripts import files, past
 from gitbaton.agents.transcripts.past import PastSession, PastTurn, ShownCommit
-from gitbaton.agents.transcripts.storing import stored_position
+from gitbaton.agents.transcripts.storing import Storing, stored_position
 from gitbaton.base.clients import DATABASES, NAMES, HookEvent
 from gitbaton.base.codec import cut, encode, first_line, in_quotes, message, middle, transcript_text
 from gitbaton.base.errors import BatonError
@@ -38,6 +38,7 @@ _SLACK = 2.0  # seconds by which a commit's time, which is of whole ones, may di
 _AT_WORK = 900.0  # seconds since its last sign for which a session may be at work
 _WORDS = (1500, 500)  # characters of a long text that are kept: of its beginning, of its end
 _STEP = 300
+_BEGUN = 60  # characters by which a prompt is known again
 _EDITED = 1000
 
 
@@ -54,12 +55,14 @@ class FoundTurn:
 @value
 class SessionImport:
     """Plan for one session: the ``turns`` to be recorded, how many are ``known`` already, and how many bytes of its transcript
-    are stored. ``grows``: some of it was imported before; ``going_on``: its last turn may not have ended, and is left out."""
+    are stored. ``elsewhere``: the places in it between which stands what was said in other folders. ``grows``: some of it was
+    imported before; ``going_on``: its last turn may not have ended, and is left out."""
 
     source: PastSession
     turns: tuple[FoundTurn, ...]
     known: int
     stored: int
+    elsewhere: tuple[tuple[int, int], ...] = ()
     grows: bool = False
     going_on: bool = False
 
@@ -180,13 +183,13 @@ class _Planning:
         self.now = baton.clock().timestamp()
         self.hooked = _hooked(baton)
         self.records = dict[tuple[str, str], list[Stored]]()
-        self.claimed, self.told = set[Oid](), dict[tuple[float, str], tuple[str, str]]()
+        self.told = dict[tuple[float, float, str], tuple[str, str]]()
         for stored in imported.records(baton.store).items:
             agent, turn = stored.checkpoint.agent, stored.checkpoint.imported
             if agent is not None and agent.session is not None and turn is not None and not stored.foreign:
                 key = agent.name, agent.session
                 self.records.setdefault(key, []).append(stored)
-                self.told[_moment(turn.since.timestamp(), turn.prompt)] = key
+                self.told[_known_by(turn.since.timestamp(), stored.checkpoint.created.timestamp(), turn.prompt)] = key
 
     def session(self, of: Client, one: PastSession) -> None:
         """Plan one session; what cannot be read is named, and stops no other."""
@@ -213,7 +216,7 @@ class _Planning:
             named = f"session {in_quotes(one.session)} of {one.client}"
             self.problems.append(f"{read.damaged} lines of {named} are no records, and tell nothing")
         if not read.turns:
-            self.elsewhere += read.elsewhere > 0
+            self.elsewhere += bool(read.elsewhere)
             return
         known = {
             round(s.checkpoint.imported.since.timestamp(), 3): s for s in self.records.get(key, []) if s.checkpoint.imported
@@ -222,7 +225,9 @@ class _Planning:
         ends = [*(turn.since for turn in read.turns[1:]), inf]
         for turn, end in zip(read.turns, ends, strict=True):
             at = bisect_left(hooks, turn.since)
-            if (at < len(hooks) and hooks[at] < end) or self.told.setdefault(_moment(turn.since, turn.prompt), key) != key:
+            if (at < len(hooks) and hooks[at] < end) or self.told.setdefault(
+                _known_by(turn.since, turn.until, turn.prompt), key
+            ) != key:
                 continue
             record = known.get(round(turn.since, 3))
             if record is None or record.checkpoint.created.timestamp() < turn.until - 0.001:
@@ -239,6 +244,7 @@ class _Planning:
                 turns=tuple(fresh),
                 known=len(read.turns) - len(fresh) - going_on,
                 stored=position.size if position is not None else 0,
+                elsewhere=read.elsewhere,
                 grows=bool(known),
                 going_on=going_on,
             )
@@ -271,9 +277,9 @@ class _Planning:
         )
 
 
-def _moment(since: float, prompt: str) -> tuple[float, str]:
-    """Return what tells a prompt from all others: a session that was forked begins with a copy of another's."""
-    return round(since, 3), first_line(prompt)[:60]
+def _known_by(since: float, until: float, prompt: str) -> tuple[float, float, str]:
+    """Return what tells a turn from all others: a session that was forked begins with a copy of another's."""
+    return round(since, 3), round(until, 3), first_line(prompt)[:_BEGUN]
 
 
 def _hooked(baton: Baton) -> dict[tuple[str, str], list[float]]:
@@ -368,7 +374,7 @@ def _store(baton: Baton, one: SessionImport, told: Callable[[int], None]) -> lis
     event = HookEvent(
         agent=one.source.client, name="import", moment="other", session=one.source.session, transcript=one.source.path
     )
-    transcripts.record(baton, event, "full", None, said.append, inf, PART, told)
+    transcripts.record(baton, event, "full", None, said.append, inf, Storing(part=PART, told=told, without=one.elsewhere))
     return [f"session {in_quotes(one.source.session)} of {one.source.client}: {text}" for text in said]
 
 
@@ -418,7 +424,13 @@ def _checkpoint(baton: Baton, source: PastSession, found: FoundTurn, after: date
         branch=turn.branch or None,
         head=found.commits[-1] if found.commits else None,
         created=until,
-        agent=Agent(name=source.client, session=source.session, transcript=transcript_text(turn.end)),
+        agent=Agent(
+            name=source.client,
+            session=source.session,
+            transcript=transcript_text(turn.end),
+            model=turn.model or None,
+            usage=turn.usage,
+        ),
         observed=Observed(asked=(Prompt(text=said, at=since),), turns=turn.number, until=until),
         turn=Turn(edited=edited[:_EDITED], edited_more=max(0, len(edited) - _EDITED)) if edited else None,
         imported=ImportedTurn(
