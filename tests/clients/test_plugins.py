@@ -163,6 +163,20 @@ def test_the_plugin_begins_where_nothing_is(way: str, request: pytest.FixtureReq
     assert steps.count("turn ended: Round up.") == 1
 
 
+@pytest.mark.parametrize(
+    ("name", "typed"),
+    [("claude", ["/gitbaton:baton revert turn2"]), ("opencode", ["--command", "baton", "revert turn2"])],
+)
+def test_the_command_is_there(name: str, typed: list[str], request: pytest.FixtureRequest) -> None:
+    hands = MAKERS[name](request.getfixturevalue(name))
+    hands.install("--plugin")
+    *options, prompt = typed
+    hands.model.will_say(Reply("Looking."))
+    hands.client.ask(prompt, *options, *getattr(hands, "options", ()))
+    asked = hands.model.turns[-1].text
+    assert "The user asks git baton for: revert turn2" in asked and "git baton revert --dry-run" in asked
+
+
 def test_claude_says_that_it_is_valid(request: pytest.FixtureRequest) -> None:
     hands = MAKERS["claude"](request.getfixturevalue("claude"))
     for words in ((str(ROOT),), ("--profile", "directory", str(DATA / "plugin"))):

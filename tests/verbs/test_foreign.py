@@ -279,13 +279,16 @@ def test_a_fork_is_said_until_it_is_joined(repo: Sandbox, theirs: Sandbox) -> No
 
 
 @pytest.mark.deep
-def test_files_that_are_run_without_being_asked_are_named_before_a_stranger_brings_them(repo: Sandbox, theirs: Sandbox) -> None:
-    for name in (".claude/settings.json", "sub/.vscode/tasks.json", ".mcp.json", "docs/.claude.md"):
+@pytest.mark.parametrize("first", [".claude/settings.json", ".claude/skills/x/hooks/hooks.json"])
+def test_files_that_are_run_without_being_asked_are_named_before_a_stranger_brings_them(
+    repo: Sandbox, theirs: Sandbox, first: str
+) -> None:
+    for name in (first, "sub/.vscode/tasks.json", ".mcp.json", "docs/.claude.md"):
         theirs.write(name, "x")
     theirs.ok("snapshot", "--track", "work", "with hooks")
     fetch(repo, theirs)
     said = "agents, editors or shells run this without being asked, and it is a stranger's: "
-    names = "'.claude/settings.json', '.mcp.json', 'sub/.vscode/tasks.json'\n"
+    names = f"'{first}', '.mcp.json', 'sub/.vscode/tasks.json'\n"
     for more in (["-n"], []):
         assert said + names in repo.ok("restore", "work", "--foreign", *more).out
     repo.ok("undo")

@@ -326,7 +326,7 @@ def plan_plugins(where: Place, clients: Sequence[Client], *, install: bool, trus
             raise UsageError(f"{client.title} has no plugins", f"git baton agent install {name} --user")
         on = next((row for row in plugins.plugin_rows(where, None) if row.client == client and row.state != "off"), None)
         files, before = list(plugins.targets(where, client)), len(draft.steps)
-        there = any(target.file.data is not None for target in files)
+        there = any(draft.manifests.of(target.file) for target in files)
         if on is not None and not there:
             draft.notices.append(f"{client.title} has {on.names[0]} by '{on.file}', not by an install, and it is left as it is")
             continue
@@ -338,7 +338,7 @@ def plan_plugins(where: Place, clients: Sequence[Client], *, install: bool, trus
             words = words if on is None else words[-1:] if changed else []
         else:
             words = plugins.lines(where, client, gone=True) if on is not None else []
-        act = ("renew" if there else "write") if install else "remove"
+        act = ("renew" if any(target.file.data is not None for target in files) else "write") if install else "remove"
         many = "1 file" if len(changed) == 1 else f"{len(changed)} files"
         shape = f"{act} the plugin of {client.title} in '{shown(where, plugins.home(where, client))}', {many}"
         files_step = (

@@ -233,6 +233,13 @@ def test_a_plugin_that_the_client_has_from_elsewhere_stays(repo: Sandbox, path: 
     for act, nothing in (("install", "everything is in place"), ("uninstall", "nothing of ours is installed")):
         done = repo.ok("agent", act, "codex", "--plugin", env={"PATH": path})
         assert (done.out, left in done.err) == (f"{nothing}\n", True)
+    extension = Path(os.environ["HOME"], ".gemini/extensions/gitbaton")
+    shutil.copytree(DATA / "extension", extension)  # as Gemini CLI itself installs it, with a file of its own
+    (extension / ".gemini-extension-install.json").write_text("{}")
+    before = below(extension)
+    for act in ("install", "uninstall"):
+        assert "Gemini CLI has gitbaton by '~/.gemini" in repo.ok("agent", act, "gemini", "--plugin").err
+    assert below(extension) == before
     assert not (file.parent / "gitbaton").exists() and file.read_text() == SEEN["codex"][1]
     repo.ok("agent", "install", "codex", env={"PATH": path})
     said = repo.ok("agent", "uninstall", "codex", env={"PATH": path}).err
