@@ -8,7 +8,21 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from tests.bench import agents, baton, durable, harness, hooks, looking, picker, restore, retention, savers, sync, tracks
+from tests.bench import (
+    agents,
+    baton,
+    durable,
+    harness,
+    hooks,
+    looking,
+    picker,
+    restore,
+    retention,
+    savers,
+    statusline,
+    sync,
+    tracks,
+)
 
 
 def options() -> argparse.Namespace:
@@ -30,7 +44,20 @@ def options() -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=3_000, help="threads with a checkpoint each; 0 leaves them out")
     parser.add_argument("--large", type=int, default=50, help="MiB of one large state; 0 leaves it out")
     parser.add_argument("--messages", type=int, default=500, help="messages of a channel that grows; 0 leaves it out")
-    parts = ("baton", "hooks", "restore", "agents", "sync", "retention", "durable", "savers", "tracks", "looking", "picker")
+    parts = (
+        "baton",
+        "hooks",
+        "restore",
+        "agents",
+        "sync",
+        "retention",
+        "durable",
+        "savers",
+        "tracks",
+        "looking",
+        "picker",
+        "statusline",
+    )
     parser.add_argument("--only", choices=parts, help="measure one part only")
     return parser.parse_args()
 
@@ -66,6 +93,9 @@ def main() -> None:
             rows += tracks.main(folder, env, chosen.runs, chosen.tracks)
         if only in (None, "looking"):
             more, said = looking.main(folder, env, chosen.runs)
+            rows, lines = [*rows, *more], [*lines, *said]
+        if only in (None, "statusline"):
+            more, said = statusline.main(folder, env, chosen.runs)
             rows, lines = [*rows, *more], [*lines, *said]
         if only in (None, "picker"):
             lines += picker.main(folder, env, chosen.runs, chosen.history or 10_000)
