@@ -111,3 +111,18 @@ def test_on_a_terminal_it_is_told_after_clear_and_after_compact(claude: Claude) 
     assert sources == ["startup", "compact", "clear"]
     assert json.dumps(shop.checkpoints()[0]).count("turn ended: third words") >= 1
     assert_quiet(shop, model)
+
+
+def test_on_a_terminal_the_status_line_is_shown(claude: Claude) -> None:
+    shop, model = claude.workshop, claude.model
+    shop.install("claude", "--statusline")
+    claude.trusts_the_folder()
+    model.will_say(Reply("Fine.", used=850_000))
+    with shop.terminal(claude.program, env=claude.env) as screen:
+        screen.until("work words now + green ! 1 ahead")
+        screen.type("first words")
+        shop.await_hook("Stop")
+        screen.until("compaction is near: hand over")
+        screen.type("/exit")
+        screen.ended()
+    assert len(model.turns) == 1 and "hand over" not in model.turns[0].text  # it is for the user alone
