@@ -41,7 +41,7 @@ class StatusInput:
         known = window if isinstance(window, dict) else {}
         # Copilot counts in the other one what all requests came to.
         used = (known.get(name) for name in ("current_context_used_percentage", "used_percentage"))
-        self.full = next((float(number) for number in used if isinstance(number, int | float) and 0 < number <= 1000), 0.0)
+        self.full = next((min(float(number), 100.0) for number in used if isinstance(number, int | float)), 0.0)
         self.client = bool(fields)
 
 

@@ -65,3 +65,11 @@ def test_the_baton_is_there_after_a_compaction_that_the_user_asks_for(copilot: C
     copilot.ask("go on", "--continue")
     assert_moved(model.turns[-1])
     assert_quiet(shop, model)
+
+
+def test_on_a_terminal_the_status_line_is_shown(copilot: Copilot) -> None:
+    shop = copilot.workshop
+    shop.install("copilot", "--user", "--statusline")
+    with shop.terminal(copilot.program, env=copilot.env) as screen:
+        screen.until("work words now + green ! 1 ahead")
+    assert not copilot.model.turns

@@ -91,7 +91,13 @@ def test_what_was_recorded_since_makes_words_old_and_copilot_names_its_context(r
     both = {"used_percentage": 12, "current_context_used_percentage": 91}
     said = line(repo, stdin=payload(repo.path, context_window=both), NO_COLOR="1")
     assert said.startswith("compaction is near: hand over  t  ")
-    assert "hand over" not in line(repo, stdin=payload(repo.path, 12), NO_COLOR="1")
+    for quiet in (
+        {"used_percentage": 12},
+        {"used_percentage": 91, "current_context_used_percentage": 0},
+        {"used_percentage": "91"},
+    ):
+        assert "hand over" not in line(repo, stdin=payload(repo.path, context_window=quiet), NO_COLOR="1")
+    assert "hand over" in line(repo, stdin=payload(repo.path, 1e400), NO_COLOR="1")
 
 
 def _torn(box: Sandbox) -> None:
