@@ -412,3 +412,15 @@ def test_no_other_client_has_one(repo: Sandbox, home: Path) -> None:
     for words in (("codex",), ("--plugin", "claude")):
         done = repo.baton("agent", "install", *words, "--statusline")
         assert done.code == 129 and "hint: git baton agent install claude --user --statusline\n" in done.err
+
+
+def test_something_else_in_the_place_of_the_kept_line_is_named_and_hinders_nothing(repo: Sandbox) -> None:
+    snap(repo, "t", "S")
+    place = kept(repo)
+    assert "statusline" not in repo.baton("doctor").out
+    for make in (os.mkfifo, os.mkdir):
+        place.unlink()
+        make(place)
+        assert line(repo) == "t  words A  . -  = home  S\n"
+    done = repo.baton("doctor")
+    assert done.code == 1 and "baton/statusline' is a folder, and no file of ours" in done.out
