@@ -1086,7 +1086,7 @@ class Baton:
         if asks or (everything and not kinds):
             from gitbaton.checkpoints.store import imported, selection
 
-            turns = imported.records(self.store)
+            turns = imported.records(self.store, limit if wanted is None else None)
             picked = [s for s in turns.items if wanted is None or selection.wants(wanted, s.raw)]
             items = sorted((*found.items, *picked), key=_age, reverse=True)
             found = replace(found, items=tuple(items), problems=(*found.problems, *turns.problems))

@@ -257,6 +257,32 @@ def test_the_past_leaves_only_with_the_conversations_and_is_foreign_elsewhere(re
     assert "MEND" not in clone.ok("doctor").out
 
 
+@pytest.mark.deep
+def test_what_a_disk_damages_of_the_past_is_mended_as_far_as_it_goes(repo: Sandbox) -> None:
+    past = Past(repo)
+    for number in range(3):
+        past.turn(f"number {number}", "a.py", f"{number}\n", f"made {number}")
+    repo.ok("snapshot", "words")
+    repo.ok("import", "--all", "--yes")
+    for path in (repo.path / ".git/objects/pack").glob("pack-*.pack"):  # so that each object is a file
+        raw = path.read_bytes()
+        for part in path.parent.glob(path.stem + ".*"):
+            part.unlink()
+        repo.git("unpack-objects", "-q", stdin=raw)
+    torn = repo.loose(repo.git("rev-parse", f"refs/baton/imported/claude/{past.session}~1"))
+    torn.chmod(0o644)
+    torn.write_bytes(b"torn")
+    assert repo.ok("status").code == 0
+    listed = repo.baton("log", "--kind", "imported")
+    assert "number 2" in listed.out and "number 0" not in listed.out
+    assert repo.baton("prune", "--keep-last", "1", "--yes").code == 1
+    mended = repo.baton("doctor", "--mend")
+    assert mended.code == 1 and "2 checkpoints can be read\n" in mended.out  # what was lost is said
+    assert "number 2" in repo.ok("log", "--kind", "imported").out
+    repo.ok("import", "--all", "--yes")
+    assert prompts(repo) == ["number 0", "number 1", "number 2"]
+
+
 def test_import_asks_and_names_what_is_wrong(repo: Sandbox) -> None:
     Past(repo).turn("something", "a.py", "1\n", "one")
     before = state_of(repo)

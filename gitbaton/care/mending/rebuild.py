@@ -111,7 +111,7 @@ class ChainMender:
         anew = sum(s.id in self._anew or self._original(s.raw) != s.id for s in items)
         said = f"history was rewritten, and {counted(anew, 'checkpoint')} with it: what it holds now counts; " if anew else ""
         said += f"{counted(len(items), 'checkpoint')} can be read"
-        said += f", with {counted(len(rows) - len(items), 'gap')}" if len(rows) > len(items) else ""
+        said += f", with {counted(len(links) - len(items), 'gap')}" if len(links) > len(items) else ""
         said += f", the words of {len(self._again)} from where they stand alone" if self._again else ""
         new = placed[-1].commit if placed else None
         return Made(new=new, lost=tuple(lost), said=said, ours=tuple(ours), keep=self.whole(value))

@@ -8,7 +8,7 @@ from gitbaton.base.codec import encode_track
 from gitbaton.base.errors import BatonError, RecordError
 from gitbaton.base.model import Oid, Stored
 from gitbaton.checkpoints.store.chain import MAX_COMMIT, Chains, History, Problem, newest_first
-from gitbaton.checkpoints.store.refs import IMPORTED, REMOTES, remote_of
+from gitbaton.checkpoints.store.refs import IMPORTED, REMOTES
 from gitbaton.git.reffiles import below
 
 
@@ -22,13 +22,15 @@ def track_name(client: str) -> str:
     return f"imported/{client}"
 
 
-def commits(store: Chains, problems: list[Problem] | None = None) -> list[Oid]:
-    """Return the commits of all chains of imported turns, fetched ones, too, in no order, by one process. A chain that cannot
-    be walked is added to ``problems``."""
-    rooms = [room for room in (IMPORTED, REMOTES) if below(store.repo, room)]
-    refs = {ref: oid for ref, oid in store.objects.refs(*rooms).items() if _holds(ref)} if rooms else {}
+def commits(store: Chains, problems: list[Problem] | None = None, limit: int | None = None) -> list[Oid]:
+    """Return the commits of all chains of imported turns, fetched ones, too, or the newest of them, by one process. A chain
+    that cannot be walked is added to ``problems``."""
+    rooms = [IMPORTED, *(f"{REMOTES}{remote}/imported/" for remote in below(store.repo, REMOTES))]
+    rooms = [room for room in rooms if below(store.repo, room)]
+    refs = store.objects.refs(*rooms) if rooms else {}
     asked = "".join(f"{oid}\n" for oid in refs.values() if oid.strip("0")).encode()
-    told = store.repo.git.run("rev-list", "--stdin", stdin=asked) if asked else None
+    most = [] if limit is None else [f"--max-count={limit}"]
+    told = store.repo.git.run("rev-list", *most, "--stdin", stdin=asked) if asked else None
     if told is not None and told.code == 0:
         return [oid for oid in told.out.decode("ascii").split() if oid != store.root]
     found: dict[Oid, None] = {}
@@ -41,29 +43,28 @@ def commits(store: Chains, problems: list[Problem] | None = None) -> list[Oid]:
     return [oid for oid in found if oid != store.root]
 
 
-def _holds(ref: str) -> bool:
-    return ref.startswith(IMPORTED) or (remote_of(ref) or ("", ""))[1].startswith("imported/")
-
-
-def records(store: Chains) -> History:
-    """Return all imported turns, newest first; what cannot be read is named and left out."""
+def records(store: Chains, limit: int | None = None) -> History:
+    """Return all imported turns, or so many, newest first; what cannot be read is named and left out."""
     problems: list[Problem] = []
-    items = {stored.id: stored for stored in _read(store, commits(store, problems), problems)}
+    items = {stored.id: stored for stored in _read(store, commits(store, problems, limit), problems)}
     return History(items=newest_first(items.values()), problems=tuple(problems))
 
 
 def makers(store: Chains) -> dict[Oid, Stored]:
     """Return the imported turn in which each commit was made, as far as a transcript shows it: ours before foreign ones."""
     found: dict[Oid, Stored] = {}
-    for stored in sorted(records(store).items, key=lambda s: s.foreign):
+    for stored in sorted(_read(store, commits(store), [], holding=b'"commits": ['), key=lambda s: s.foreign):
         turn = stored.checkpoint.imported
         for oid in turn.commits if turn is not None else ():
             found.setdefault(oid, stored)
     return found
 
 
-def _read(store: Chains, oids: list[Oid], problems: list[Problem]) -> Iterator[Stored]:
+def _read(store: Chains, oids: list[Oid], problems: list[Problem], holding: bytes = b"") -> Iterator[Stored]:
+    """Yield the turns of some commits, of all or of those that hold some bytes."""
     for oid, found in zip(oids, store.objects.read_many(oids, MAX_COMMIT), strict=True):
+        if found is not None and holding not in (found.data or b""):
+            continue
         try:
             stored = store.stored(found, None, oid)
             if stored.checkpoint.imported is None:
