@@ -32,6 +32,7 @@ NEEDED: dict[str, set[str]] = {
     "resume --porcelain": {"gitbaton.runs"},
     "verify": {"gitbaton.git.worktree"},
     "status": LISTED | {"gitbaton.git.worktree"},
+    "statusline": LISTED,
     "log": LISTED,
     "tracks": LISTED,
     "show": LISTED | WORDS | {"gitbaton.care.tools"},
