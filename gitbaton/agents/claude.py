@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from gitbaton.agents.client import Client, Fields, Hook, Installed, Plugin, switched
+from gitbaton.agents.client import Client, Fields, Hook, Installed, NewSession, Plugin, folder, switched
 from gitbaton.agents.payload import word
 from gitbaton.agents.records import (
     answered,
@@ -37,11 +37,6 @@ from gitbaton.agents.records import (
 )
 from gitbaton.agents.signs import Asked, Edited, Ended, Message, Record, RecordStep, Said, Shown, Sign
 from gitbaton.base.model import DoctorFinding
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from datetime import datetime
-
 
 _NOTICE = "<task-notification>"
 _TAGS = (
@@ -261,21 +256,21 @@ class Claude(Client):
         records = _said(records) if foreign else records
         return [{**record, "sessionId": session} if "sessionId" in record else record for record in records]
 
-    def written(self, messages: Sequence[Message], session: str, directory: str, now: datetime) -> Iterator[Record]:
+    def written(self, messages: Sequence[Message], new: NewSession) -> Iterator[Record]:
         """Each record names the one above it; a compaction begins anew, and only what follows it is sent to the model."""
         above: str | None = None
         for number, (record, at) in enumerate(_records(messages)):
-            key = id_at(session, number)
+            key = id_at(new.id, number)
             links: Record = {"parentUuid": above}
             if record["type"] == "system":
                 links = {"parentUuid": None, "logicalParentUuid": above}
             above = key
-            place: Record = {"isSidechain": False, "userType": "external", "cwd": directory, "sessionId": session}
-            yield {**links, **place, **record, "uuid": key, "timestamp": iso(at, now)}
+            place: Record = {"isSidechain": False, "userType": "external", "cwd": new.directory, "sessionId": new.id}
+            yield {**links, **place, **record, "uuid": key, "timestamp": iso(at, new.now)}
 
-    def place(self, session: str, directory: str, now: datetime) -> str:
+    def place(self, new: NewSession, env: Mapping[str, str]) -> str:
         """In the folder of its directory."""
-        return f"projects/{folder_of(directory)}/{session}.jsonl"
+        return f"{folder(self, env)}/projects/{folder_of(new.directory)}/{new.id}.jsonl"
 
 
 CLIENT = Claude()

@@ -61,6 +61,17 @@ class Query:
 
 
 @value
+class NewSession:
+    """Session that is to be written: its ``id``, the ``directory`` that it is resumed in, the time, and the provider and the
+    name of the model that its client used last, where it has to name one."""
+
+    id: str
+    directory: str
+    now: datetime
+    model: tuple[str, str] = ("unknown", "unknown")
+
+
+@value
 class Installed:
     """Our hooks as they are installed: in the project of the work tree ``project``, or for the user (None). ``tree``: the work
     tree, ``home``: the client's folder, ``names``: what our hooks are called. ``settings`` reads a file of JSON, ``shown`` is
@@ -120,7 +131,8 @@ class Client(Protocol):
     Its conversations. ``files``: patterns of the file of a session below ``folder``, {0} its id and {1} the first eight
     characters of that; ``rooted``: a file beside the folder of such a file that holds the path of the folder it works in.
     ``mark``: an expression without which a line of it tells nothing. ``calls``: whether it writes down that it calls a hook.
-    ``resume``: the command that resumes a session {}; empty where it can resume none that is written for it.
+    ``resume``: the command that resumes a session {0}, written in the file {1}; empty where it can resume none that is
+    written for it.
     """
 
     name: str
@@ -241,13 +253,21 @@ class Client(Protocol):
         stays: a client would take the system prompt that a transcript holds for its own."""
         return None
 
-    def written(self, messages: Sequence[Message], session: str, directory: str, now: datetime) -> Iterator[Record]:
-        """Yield the lines of a new session's file, in a directory, that hold messages of any client's."""
+    def session_of(self, uuid: str) -> str:
+        """Return the id of a new session."""
+        return uuid
+
+    def written(self, messages: Sequence[Message], new: NewSession) -> Iterator[Record]:
+        """Yield the lines of a new session's file that hold messages of any client's."""
         return iter(())
 
-    def place(self, session: str, directory: str, now: datetime) -> str:
-        """Return the path, below its folder, of the file of a new session in a directory."""
+    def place(self, new: NewSession, env: Mapping[str, str]) -> str:
+        """Return the path of a new session's file."""
         return ""
+
+    def models(self, env: Mapping[str, str]) -> Query | None:
+        """The question for the ``provider`` and the ``model`` that were used last, where a new session has to name them."""
+        return None
 
     def rows(self, session: str, since: int, env: Mapping[str, str], most: int) -> Query | None:
         """The question for what was said in a session since a time, the newest first, where it keeps that in a database."""

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from gitbaton.agents.client import Client, Fields, Hook, Installed, Located, Plugin, switched
+from gitbaton.agents.client import Client, Fields, Hook, Installed, Located, NewSession, Plugin, folder, switched
 from gitbaton.agents.payload import PATCHED, absolute, word
 from gitbaton.agents.records import (
     answered,
@@ -30,11 +30,6 @@ from gitbaton.agents.records import (
     words,
 )
 from gitbaton.agents.signs import Asked, Message, Record, RecordStep, Said, Shown, Sign
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from datetime import datetime
-
 
 _TURNS = 1 << 20
 _ITEMS = {"UserMessage", "AgentMessage", "CommandExecution", "FileChange", "Reasoning", "Plan"}
@@ -216,19 +211,19 @@ class Codex(Client):
             return None
         return [_renamed(record, old, session) for record in records]
 
-    def written(self, messages: Sequence[Message], session: str, directory: str, now: datetime) -> Iterator[Record]:
+    def written(self, messages: Sequence[Message], new: NewSession) -> Iterator[Record]:
         """The items that the model is sent; beside what was said the event that shows it to the user."""
-        start = iso(messages[0].at, now)
-        meta: Record = {"id": session, "session_id": session, "timestamp": start, "cwd": directory}
+        start = iso(messages[0].at, new.now)
+        meta: Record = {"id": new.id, "session_id": new.id, "timestamp": start, "cwd": new.directory}
         meta |= {"originator": "gitbaton", "cli_version": "0.0.0", "source": "cli"}
         yield {"timestamp": start, "type": "session_meta", "payload": meta}
         for number, message in enumerate(messages):
             for kind, payload in _lines(message, f"call_{number}"):
-                yield {"timestamp": iso(message.at, now), "type": kind, "payload": payload}
+                yield {"timestamp": iso(message.at, new.now), "type": kind, "payload": payload}
 
-    def place(self, session: str, directory: str, now: datetime) -> str:
+    def place(self, new: NewSession, env: Mapping[str, str]) -> str:
         """In the folder of its day."""
-        return f"sessions/{now:%Y/%m/%d}/rollout-{now:%Y-%m-%dT%H-%M-%S}-{session}.jsonl"
+        return f"{folder(self, env)}/sessions/{new.now:%Y/%m/%d}/rollout-{new.now:%Y-%m-%dT%H-%M-%S}-{new.id}.jsonl"
 
 
 CLIENT = Codex()

@@ -11,6 +11,7 @@ from gitbaton.base.values import replace, value
 
 MOST = 2_000
 """Characters of a call, and of what it gave, that are carried; a client has its own files of more."""
+_END = MOST // 2 - 30
 _NO_ANSWER = "(interrupted: no result)"
 _NO_PROMPT = "(a prompt that is not on record)"
 _IMAGES = ("image", "input_image", "image_url", "local_image")
@@ -47,11 +48,11 @@ def converted(of: Client, raw: bytes) -> Converted:
         if len(text) <= MOST:
             return text
         cut += 1
-        return f"{text[: MOST // 2]}\n[... {len(text) - MOST} characters are left out ...]\n{text[-MOST // 2 :]}"
+        return f"{text[:_END]}\n[{len(text) - 2 * _END} characters are left out]\n{text[-_END:]}"
 
     at = 0.0
     for record in kept_records(of, raw):
-        at = time_of(record.get("timestamp", record.get("time_created"))) or at
+        at = max(at, time_of(record.get("timestamp", record.get("time_created"))) or at)
         parts = list(of.read(record))
         answers = any(isinstance(part, Shown) and part.answer for part in parts)
         for part in parts:

@@ -143,8 +143,10 @@ class Copilot(Client):
         key = str(data.get("toolCallId"))
         if kind in ("user.message", "assistant.message", "system.message"):
             yield Shown(who=kind.partition(".")[0], content=data.get("content"))
+            if data.get("reasoningText"):
+                yield Shown(who="thought", content="")
         elif kind == "session.compaction_complete":
-            yield Shown(who="system", content=data.get("summaryContent"))
+            yield Shown(who="system", content=data.get("summaryContent"), summary=True)
         elif kind == "tool.execution_start":
             yield Shown(who="tool", name=name_of(data.get("toolName")), key=key, content=data.get("arguments"))
         elif kind == "tool.execution_complete":

@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from gitbaton.agents.client import Client, Fields, Hook, Installed, Located, Plugin, inner, trusts
+from gitbaton.agents.client import Client, Fields, Hook, Installed, Located, NewSession, Plugin, folder, inner, trusts
 from gitbaton.agents.payload import word
 from gitbaton.agents.records import (
     answered,
     dict_of,
     edited,
     ended,
+    id_at,
+    iso,
     list_of,
     looked,
     name_of,
@@ -19,13 +21,14 @@ from gitbaton.agents.records import (
     parsed,
     ran,
     replied,
+    spoken,
     summed,
     texts_of,
     time_of,
     whole,
     words,
 )
-from gitbaton.agents.signs import Asked, Record, RecordStep, Said, Shown, Sign
+from gitbaton.agents.signs import Asked, Message, Record, RecordStep, Said, Shown, Sign
 from gitbaton.base.model import DoctorFinding
 
 _CONTEXT = r"(?s)\s*(?:<hook_context>.*?</hook_context>\s*)+"
@@ -76,6 +79,7 @@ class Gemini(Client):
     places = ("GEMINI_CWD", "GEMINI_PROJECT_DIR")
     files = ("tmp/*/chats/session-*-{1}.jsonl",)
     rooted = ".project_root"
+    resume = "gemini --session-file {1}"
     mark = rb'\A(?:(?!\{"\$set").*"type"\s*:\s*"(?:user|gemini)"|.*"\$rewindTo")'
 
     def plugins(self, of: Installed) -> Iterator[tuple[str, str, bool]]:
@@ -95,6 +99,7 @@ class Gemini(Client):
     def read(self, record: Record) -> Iterator[Shown | Sign]:
         """Of a message that is written again as part of the history, nothing that was not told before."""
         kind, at, content = record.get("type"), time_of(record.get("timestamp")), record.get("content")
+        yield from (Shown(who="thought", content="") for _ in list_of(record.get("thoughts")))
         if "id" in record:
             yield Shown(who={"user": "user", "gemini": "assistant"}.get(str(kind), "system"), content=content)
         if kind == "user" and "$set" not in record:
@@ -152,6 +157,29 @@ class Gemini(Client):
         if isinstance(target, str):
             return RecordStep(to=target)
         return RecordStep(key=key, prompt=record.get("type") == "user") if key else None
+
+    def written(self, messages: Sequence[Message], new: NewSession) -> Iterator[Record]:
+        """A compaction takes the place of all above it; a command stands in the message before it, as the model's API wants."""
+        start = iso(messages[0].at, new.now)
+        yield {"sessionId": new.id, "projectHash": "none", "startTime": start, "lastUpdated": iso(0, new.now), "kind": "main"}
+        for number, found in enumerate(spoken(messages)):
+            at, key = iso(found.at, new.now), id_at(new.id, number)
+            side = "gemini" if found.who == "assistant" else "user"
+            record: Record = {"id": key, "timestamp": at, "type": side, "content": [{"text": text} for text in found.texts]}
+            if found.who == "summary":
+                yield {"$set": {"messages": [record]}}
+                continue
+            if found.command is not None:
+                called = f"run_shell_command_{number}"
+                given: Record = {"id": called, "name": "run_shell_command"}
+                result: Record = {"functionResponse": {**given, "response": {"output": found.command.answer}}}
+                more: Record = {"args": {"command": found.command.text}, "result": [result], "status": "success"}
+                record["toolCalls"] = [{**given, **more, "timestamp": at, "resultDisplay": found.command.answer}]
+            yield record
+
+    def place(self, new: NewSession, env: Mapping[str, str]) -> str:
+        """Beside the folders of its projects, whose names it alone makes."""
+        return f"{folder(self, env)}/tmp/gitbaton/session-{new.id}.jsonl"
 
 
 CLIENT = Gemini()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from gitbaton.agents.client import Client, Fields, Installed, Plugin, Query
+from gitbaton.agents.client import Client, Fields, Installed, NewSession, Plugin, Query
 from gitbaton.agents.payload import word
 from gitbaton.agents.records import (
     answered,
@@ -24,6 +24,7 @@ from gitbaton.agents.records import (
     ran,
     record_of,
     replied,
+    spoken,
     summed,
     texts_of,
     time_of,
@@ -31,13 +32,15 @@ from gitbaton.agents.records import (
     whole_plan,
     words,
 )
-from gitbaton.agents.signs import Asked, Planned, Record, Said, Shown, Sign
+from gitbaton.agents.signs import Asked, Message, Planned, Record, Said, Shown, Sign
+from gitbaton.base.codec import cut, first_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
 
+_TITLE = 60  # characters
 _QUOTED = r'(?s)"((?:[^"\\]|\\.)*)"'
 
 
@@ -65,6 +68,8 @@ class OpenCode(Client):
         "ended": ("end", "no"),
     }
     mark = b""
+    shells = ("bash",)
+    resume = "opencode import {1} && opencode --session {0}"
 
     def plugins(self, of: Installed) -> Iterator[tuple[str, str, bool]]:
         """Yield the one in its folder, and those that its settings name."""
@@ -94,8 +99,8 @@ class OpenCode(Client):
         """A record is a row of ``part``, with ``data`` parsed, beside the ``role`` and the ``agent`` of its message."""
         data, at = dict_of(record.get("data")), time_of(record.get("time_created"))
         who, kind = record.get("message_role"), data.get("type")
+        yield from _shown(data, str(kind), str(who), summary=record.get("message_agent") == "compaction")
         if kind == "text" and not any(data.get(name) is True for name in ("synthetic", "ignored")):
-            yield Shown(who=name_of(who), content=data.get("text"))
             if who == "user":
                 yield from words(Asked, at, [_unquoted(text) for text in texts_of(data.get("text"))])
             elif who == "assistant" and record.get("message_agent") != "compaction":
@@ -103,10 +108,6 @@ class OpenCode(Client):
         elif kind == "step-finish":
             yield from _used(at, record, dict_of(data.get("tokens")))
         elif kind == "tool":
-            state, key = dict_of(data.get("state")), str(data.get("callID"))
-            yield Shown(who="tool", name=name_of(data.get("tool")), key=key, content=state.get("input"))
-            if state.get("status") in ("completed", "error"):
-                yield Shown(who="tool", key=key, content=state.get("output") or state.get("error"), answer=True)
             yield from _call(at, word(data.get("callID")), data.get("tool"), dict_of(data.get("state")))
 
     def rows(self, session: str, since: int, env: Mapping[str, str], most: int) -> Query | None:
@@ -149,8 +150,79 @@ class OpenCode(Client):
         table = sorted(rows, key=lambda row: number(row.get("position")))
         return whole_plan(items_of(table, "content"), (row.get("time_updated") for row in table))
 
+    def session_of(self, uuid: str) -> str:
+        """It begins with the kind."""
+        return f"ses_{uuid.replace('-', '')[:26]}"
+
+    def models(self, env: Mapping[str, str]) -> Query | None:
+        """Of the newest message of the user's, in any session."""
+        sql = (
+            "SELECT json_extract(data, '$.model.providerID') AS provider, json_extract(data, '$.model.modelID') AS model"
+            " FROM message WHERE json_extract(data, '$.role') = 'user' AND provider <> 'unknown'"
+            " ORDER BY time_created DESC LIMIT 1"
+        )
+        return Query(path=_database(env), sql=sql)
+
+    def written(self, messages: Sequence[Message], new: NewSession) -> Iterator[Record]:
+        """One record, of the form that it exports and imports."""
+        of, now = {"providerID": new.model[0], "modelID": new.model[1]}, int(new.now.timestamp() * 1000)
+        rows: list[Record] = []
+        asked = ""
+        for found in spoken(messages):
+            at = int(found.at * 1000) or now
+            if found.who != "assistant":  # of a compaction it is the client that asks
+                summed = found.who == "summary"
+                parts: list[Record] = (
+                    [{"type": "compaction", "auto": True}] if summed else [_text(text) for text in found.texts]
+                )
+                asked = _key(new, len(rows))
+                rows.append(_row(new, asked, {"role": "user", "agent": "build", "model": of, "time": {"created": at}}, parts))
+            if found.who != "user":
+                parts = [_text("\n\n".join(found.texts))] if found.texts else []
+                parts += [_called(found.command, f"call_{len(rows)}", at)] if found.command else []
+                mode = "compaction" if found.who == "summary" else "build"
+                info: Record = {"role": "assistant", "parentID": asked, "mode": mode, "agent": mode, **of, "cost": 0}
+                info |= {"path": {"cwd": new.directory, "root": new.directory}, "time": {"created": at, "completed": at}}
+                info |= {"tokens": {"input": 0, "output": 0, "reasoning": 0, "cache": {"read": 0, "write": 0}}}
+                info |= {"finish": "tool-calls" if found.command else "stop"} | ({"summary": True} if mode != "build" else {})
+                rows.append(_row(new, _key(new, len(rows)), info, parts))
+        title = cut(first_line(next((one.text for one in messages if one.who == "user"), "")), _TITLE)
+        told: Record = {"id": new.id, "slug": new.id, "projectID": "global", "directory": new.directory, "title": title}
+        begun = int(messages[0].at * 1000) or now
+        yield {"info": {**told, "version": "0.0.0", "time": {"created": begun, "updated": now}}, "messages": rows}
+
+    def place(self, new: NewSession, env: Mapping[str, str]) -> str:
+        """Beside its database."""
+        return f"{_database(env).rpartition('/')[0]}/gitbaton/{new.id}.json"
+
 
 CLIENT = OpenCode()
+
+
+def _key(new: NewSession, number: int) -> str:
+    """The id of a message: those that the client makes follow it."""
+    return f"msg_{number:06}{new.id[-20:]}"
+
+
+def _row(new: NewSession, key: str, info: Record, parts: list[Record]) -> Record:
+    ids: Record = {"sessionID": new.id, "messageID": key}
+    numbered = [{"id": f"prt_{key[4:]}{number:02}", **ids, **part} for number, part in enumerate(parts)]
+    return {"info": {"id": key, "sessionID": new.id, **info}, "parts": numbered}
+
+
+def _text(text: str) -> Record:
+    return {"type": "text", "text": text}
+
+
+def _called(command: Message, key: str, at: int) -> Record:
+    title = cut(first_line(command.text), _TITLE)
+    state: Record = {"status": "completed", "input": {"command": command.text, "description": title}, "output": command.answer}
+    return {
+        "type": "tool",
+        "tool": "bash",
+        "callID": key,
+        "state": {**state, "title": title, "metadata": {}, "time": {"start": at, "end": at}},
+    }
 
 
 def _database(env: Mapping[str, str]) -> str:
@@ -171,6 +243,21 @@ def _used(at: float | None, record: Record, tokens: Record) -> Iterator[Sign]:
     read = summed(tokens.get("input"), cache.get("write"), cache.get("read"))
     wrote = summed(tokens.get("output"), tokens.get("reasoning") if "total" in tokens else 0)
     yield from replied(at, word(record.get("id")), record.get("model"), read, wrote, cache.get("read") or 0)
+
+
+def _shown(data: Record, kind: str, who: str, *, summary: bool) -> Iterator[Shown]:
+    if kind == "text":
+        hidden = summary or any(data.get(name) is True for name in ("synthetic", "ignored"))
+        yield Shown(who="system" if hidden else who, content=data.get("text"), summary=summary and who == "assistant")
+    elif kind == "reasoning":
+        yield Shown(who="thought", content="")
+    elif kind == "file":
+        yield Shown(who=who, content={"type": "image" if str(data.get("mime")).startswith("image/") else "file"})
+    elif kind == "tool":
+        state, key = dict_of(data.get("state")), str(data.get("callID"))
+        yield Shown(who="tool", name=name_of(data.get("tool")), key=key, content=state.get("input"))
+        if state.get("status") in ("completed", "error"):
+            yield Shown(who="tool", key=key, content=state.get("output") or state.get("error"), answer=True)
 
 
 def _call(at: float | None, key: str | None, name: object, state: Record) -> Iterator[Sign]:

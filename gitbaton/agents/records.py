@@ -183,6 +183,37 @@ def as_text(message: Message) -> str:
     return message.text
 
 
+@value
+class Spoken:
+    """Messages as a client has them in one: the user's, the ``summary`` of a compaction, or what the agent said until it ran a
+    ``command``, with that. ``at``: seconds since 1970."""
+
+    who: str
+    texts: tuple[str, ...]
+    at: float
+    command: Message | None = None
+
+
+def spoken(messages: Iterable[Message]) -> Iterator[Spoken]:
+    """Yield what was said, as messages of clients that have the agent's next to each other in one."""
+    texts: list[str] = []
+    last = 0.0
+    for message in messages:
+        if texts and message.who in ("user", "summary"):
+            yield Spoken(who="assistant", texts=tuple(texts), at=last)
+            texts = []
+        if message.who in ("user", "summary"):
+            yield Spoken(who=message.who, texts=(message.text,), at=message.at)
+        elif message.who == "command":
+            yield Spoken(who="assistant", texts=tuple(texts), at=message.at, command=message)
+            texts = []
+        else:
+            texts.append(as_text(message))
+        last = message.at
+    if texts:
+        yield Spoken(who="assistant", texts=tuple(texts), at=last)
+
+
 def iso(at: float, now: datetime) -> str:
     """A time as transcripts have it; ``now`` where it is not known."""
     when = datetime.fromtimestamp(at, UTC) if at else now

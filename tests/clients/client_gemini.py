@@ -28,6 +28,11 @@ class Gemini:
         settings.parent.mkdir()
         settings.write_text(json.dumps(SETTINGS))
 
+    def compresses(self, at: float) -> None:
+        """Only when so much of the window is full."""
+        path = self.workshop.home / ".gemini" / "settings.json"
+        path.write_text(json.dumps({**SETTINGS, "model": {"compressionThreshold": at}}))
+
     def ask(self, prompt: str, *options: str, cwd: Path | None = None) -> Outcome:
         """One process, one prompt."""
         words = ("--approval-mode", "yolo", "-m", "gemini-2.5-pro", *options, "-p", prompt)

@@ -4,7 +4,7 @@ image, and words of the system's."""
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ SPOKEN = (
 )
 COMMAND, PRINTED = "wc -w list.txt", "17 list.txt of the command"
 PATH, TEXT = "list.txt", "seventeen words of the file"
+SUMMARY = "A summary: seventeen words were counted in the list"
 UNSAID = ("a thought of the model", "obey the system", "aW1hZ2U=")
 _AT = "2026-11-20T16:30:{:02}.000Z"
 Record = dict[str, Any]
@@ -51,6 +52,17 @@ def _claude() -> list[Record]:
         found.append({**links, **line, "timestamp": _AT.format(number)})
     aside = {"type": "system", "content": UNSAID[1], "uuid": "s1", "parentUuid": "u8", "sessionId": SESSION}
     return [*found, aside]
+
+
+def compacted(agent: str) -> list[Record]:
+    """The records of Claude Code or Codex, compacted after the first turn: what the model is sent begins with the summary."""
+    found = RECORDS[agent]()
+    if agent == "codex":
+        return [*found[:13], {"timestamp": _AT.format(12), "type": "compacted", "payload": {"message": SUMMARY}}, *found[13:]]
+    end: Record = {"uuid": "c1", "parentUuid": None, "logicalParentUuid": "u6", "type": "system", "subtype": "compact_boundary"}
+    flags: Record = {"isCompactSummary": True, "isVisibleInTranscriptOnly": True, "timestamp": _AT.format(6)}
+    told: Record = {"uuid": "c2", "parentUuid": "c1", "type": "user", "message": {"role": "user", "content": SUMMARY}, **flags}
+    return [*found[:7], {**end, "content": "Conversation compacted"}, told, {**found[7], "parentUuid": "c2"}, *found[8:]]
 
 
 def _codex() -> list[Record]:
@@ -82,18 +94,65 @@ def _codex() -> list[Record]:
     return [{"timestamp": _AT.format(number), **record} for number, record in enumerate(found)]
 
 
-RECORDS: dict[str, Callable[[], list[Record]]] = {"claude": _claude, "codex": _codex}
+def _gemini() -> list[Record]:
+    def call(number: int, name: str, args: Record, output: str) -> Record:
+        part = {"functionResponse": {"id": f"g{number}", "name": name, "response": {"output": output}}}
+        done = {"status": "success", "timestamp": _AT.format(number), "result": [part], "resultDisplay": output}
+        return {"id": f"g{number}", "name": name, "args": args, **done}
+
+    calls = [call(3, "run_shell_command", {"command": COMMAND}, PRINTED), call(4, "read_file", {"file_path": PATH}, TEXT)]
+    image = {"inlineData": {"mimeType": "image/png", "data": UNSAID[2]}}
+    thought = {"subject": UNSAID[0], "description": UNSAID[0]}
+    said: list[Record] = [
+        {"type": "user", "content": [{"text": SPOKEN[0][1]}, image]},
+        {"type": "gemini", "content": SPOKEN[1][1], "thoughts": [thought], "toolCalls": calls},
+        {"type": "gemini", "content": SPOKEN[2][1]},
+        {"type": "user", "content": [{"text": SPOKEN[3][1]}]},
+        {"type": "gemini", "content": SPOKEN[4][1]},
+        {"type": "info", "content": UNSAID[1]},
+    ]
+    found: list[Record] = [
+        {"id": f"m{number}", "timestamp": _AT.format(number), **record} for number, record in enumerate(said)
+    ]
+    return [{"sessionId": SESSION, "projectHash": "h", "startTime": _AT.format(0), "kind": "main"}, *found]
+
+
+def _copilot() -> list[Record]:
+    def call(number: int, name: str, given: Record, output: str) -> list[tuple[str, Record]]:
+        start = {"toolCallId": f"t{number}", "toolName": name, "arguments": given}
+        done = {"toolCallId": f"t{number}", "success": True, "result": {"content": output}}
+        return [("tool.execution_start", start), ("tool.execution_complete", done)]
+
+    said: list[tuple[str, Record]] = [
+        ("system.message", {"content": UNSAID[1]}),
+        ("user.message", {"content": SPOKEN[0][1]}),
+        ("assistant.message", {"content": SPOKEN[1][1], "reasoningText": UNSAID[0]}),
+        *call(1, "bash", {"command": COMMAND}, PRINTED),
+        *call(2, "view", {"path": PATH}, TEXT),
+        ("assistant.message", {"content": SPOKEN[2][1]}),
+        ("user.message", {"content": SPOKEN[3][1]}),
+        ("assistant.message", {"content": SPOKEN[4][1]}),
+    ]
+    return [
+        {"type": kind, "id": f"e{number}", "timestamp": _AT.format(number), "data": data}
+        for number, (kind, data) in enumerate(said)
+    ]
+
+
+RECORDS: dict[str, Callable[[], list[Record]]] = {"claude": _claude, "codex": _codex, "gemini": _gemini, "copilot": _copilot}
 FILES = {
     "claude": f".claude/projects/-else/{SESSION}.jsonl",
     "codex": f".codex/sessions/2026/11/20/rollout-2026-11-20T16-30-52-{SESSION}.jsonl",
+    "gemini": f".gemini/tmp/repo/chats/session-2026-11-20T16-30-{SESSION[:8]}.jsonl",
+    "copilot": f".copilot/session-state/{SESSION}/events.jsonl",
 }
 
 
-def recorded(agent: str, home: Path) -> Path:
-    """Write the conversation as a client records it, below a home folder."""
+def recorded(agent: str, home: Path, records: Iterable[Record] = ()) -> Path:
+    """Write the conversation as a client records it, below a home folder, or other records of the client's."""
     path = home / FILES[agent]
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(json.dumps(record) + "\n" for record in RECORDS[agent]()))
+    path.write_text("".join(json.dumps(record) + "\n" for record in records or RECORDS[agent]()))
     return path
 
 

@@ -7,13 +7,15 @@ import os
 import re
 import shlex
 import stat
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pytest
 
 from gitbaton.agents.claude import folder_of
 from gitbaton.agents.client import client
-from gitbaton.agents.converting import converted
+from gitbaton.agents.converting import MOST, Converted, converted
+from gitbaton.agents.signs import Message
 from gitbaton.agents.transcripts import Mode, record
 from gitbaton.base.clients import HookEvent
 from gitbaton.base.codec import transcript_text
@@ -21,10 +23,10 @@ from gitbaton.base.errors import BatonError, NoAnswerError
 from gitbaton.base.model import Agent
 from gitbaton.care.tools import conversations
 from tests.kit import Sandbox
-from tests.kit.spoken import COMMAND, PATH, PRINTED, SPOKEN, TEXT, UNSAID, recorded, taken
+from tests.kit.spoken import COMMAND, PATH, PRINTED, RECORDS, SPOKEN, SUMMARY, TEXT, UNSAID, compacted, recorded, taken
 from tests.kit.state import assert_same, state_of
 from tests.kit.tiers import some
-from tests.rooms.agents.test_conversation_formats import CLAUDE, CODEX, GEMINI, OLD, said
+from tests.rooms.agents.test_conversation_formats import CLAUDE, CODEX, COPILOT, GEMINI, OLD, said
 from tests.rooms.agents.test_conversation_formats import rows as lines
 
 TOKEN = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
@@ -33,8 +35,9 @@ FILES = {
     "claude": f".claude/projects/-else/{OLD}.jsonl",
     "codex": f".codex/sessions/2026/11/20/rollout-2026-11-20T16-30-52-{OLD}.jsonl",
     "gemini": f".gemini/tmp/repo/chats/session-2026-11-20T16-30-{OLD[:8]}.jsonl",
+    "copilot": f".copilot/session-state/{OLD}/events.jsonl",
 }
-TALK = {"claude": lines(*CLAUDE), "codex": lines(*CODEX), "gemini": lines(*GEMINI)}
+TALK = {"claude": lines(*CLAUDE), "codex": lines(*CODEX), "gemini": lines(*GEMINI), "copilot": lines(*COPILOT)}
 
 
 def home() -> Path:
@@ -212,14 +215,14 @@ def test_a_conflict_does_not_keep_the_conversation_back(repo: Sandbox) -> None:
 @pytest.mark.deep
 def test_nothing_is_restored_where_the_conversation_cannot_be(repo: Sandbox) -> None:
     repo.write("a.txt", "then\n")
-    for agent in ("gemini", "claude", "codex"):
-        talk(repo, agent, None if agent == "gemini" else b'{"type": "mode"}\n')
+    for agent in ("copilot", "claude", "codex"):
+        talk(repo, agent, None if agent == "copilot" else b'{"type": "mode"}\n')
     repo.ok("snapshot", "--track", "words", "--step", "s")
     talk(repo, "claude")
     (home() / FILES["claude"]).unlink()
     repo.write("a.txt", "now\n")
     cases = (
-        ("gemini", 1, "cannot be written as a session that 'gemini' resumes"),
+        ("copilot", 1, "cannot be written as a session that 'copilot' resumes"),
         ("codex", 1, "holds nothing that 'codex' could resume"),
         ("claude~1", 1, "holds nothing that 'claude' could resume"),
         ("claude", 128, "the client has no file of it here"),
@@ -233,7 +236,7 @@ def test_nothing_is_restored_where_the_conversation_cannot_be(repo: Sandbox) -> 
             assert text in said and "hint: nothing is restored; without --conversation the files are\n" in said
         (home() / FILES["claude"]).unlink(missing_ok=True)
     assert (repo.path / "a.txt").read_text() == "now\n"
-    repo.ok("restore", "gemini")
+    repo.ok("restore", "copilot")
     assert (repo.path / "a.txt").read_text() == "then\n"
 
 
@@ -314,26 +317,103 @@ def test_a_linked_work_tree_has_its_own_folder(repo: Sandbox, tmp_path: Path) ->
     assert line.startswith(f"cd '{other.path}' && claude --resume ")
 
 
-def test_a_conversation_becomes_a_session_of_another_client(repo: Sandbox) -> None:
+def resaid(agent: str, data: bytes) -> Converted:
+    """What a session that was written for a client holds."""
+    of = client(agent)
+    assert of is not None
+    if agent != "opencode":
+        return converted(of, data)
+    rows = [
+        {"data": part, "message_role": row["info"]["role"], "message_agent": row["info"]["agent"]}
+        for row in json.loads(data)["messages"]
+        for part in row["parts"]
+    ]
+    return converted(of, lines(*rows))
+
+
+def as_rows(messages: Iterable[Message], who: Sequence[str] = ("user", "assistant")) -> list[tuple[str, str]]:
+    """What was said, a row for each part of it, without calls that are told as texts."""
+    rows = [(m.who, row) for m in messages if m.who in who for row in m.text.split("\n") if row]
+    return [(side, row) for side, row in rows if not row.startswith(("[tool ", "[result] "))]
+
+
+@pytest.mark.parametrize("other", ["claude", "codex", "gemini", "opencode"])
+def test_a_conversation_becomes_a_session_of_another_client(repo: Sandbox, other: str) -> None:
     """Each message once, from its side; what was not carried is named, and no secret goes to a place where it was not."""
-    for source, other in (("claude", "codex"), ("codex", "claude")):
+    for source in [name for name in RECORDS if name != other]:
         path = recorded(source, home())
         path.write_text(path.read_text().replace(PRINTED, f"{PRINTED} export API_TOKEN={TOKEN}"))
         taken(source, repo, path, "position")
-        there = sessions()
+        there = everything()
         dry = repo.ok("restore", "--conversation-only", "--as", other, "--dry-run", source)
-        assert sessions() == there and "5 messages; left out: 1 image, 1 thought, 1 system message\n" in dry.out
+        left = {"image": 1, "thought": 1, "system message": 1} if source != "copilot" else {"thought": 1, "system message": 1}
+        told = "; ".join(["5 messages", f"left out: {', '.join(f'{number} {noun}' for noun, number in left.items())}"])
+        assert everything() == there and f"{told}\n" in dry.out
         done = repo.ok("restore", "--conversation-only", "--as", other, "--json", source).json
         found = Path(done["path"])
-        assert (done["messages"], done["cut"]) == (5, 0) and done["agent"] == other
-        assert done["left_out"] == {"image": 1, "thought": 1, "system message": 1}
-        assert sessions() - there == {found} and stat.S_IMODE(found.stat().st_mode) == 0o600
+        assert (done["messages"], done["cut"], done["agent"], done["left_out"]) == (5, 0, other, left)
+        assert everything() - there == {found} and stat.S_IMODE(found.stat().st_mode) == 0o600
         text = found.read_text()
         assert TOKEN not in text and TOKEN in path.read_text() and not any(words in text for words in UNSAID)
-        of = client(other)
-        assert of is not None
-        back = converted(of, found.read_bytes())
-        said = [(m.who, m.text) for m in back.messages if m.who in ("user", "assistant") and "[tool " not in m.text]
-        assert said == list(SPOKEN) and TEXT in text and PATH in text
+        back = resaid(other, found.read_bytes())
+        assert as_rows(back.messages) == list(SPOKEN) and TEXT in text and PATH in text
         assert [m.text for m in back.messages if m.who == "command"] == [COMMAND]
         assert not back.left_out and back.open_call is None
+
+
+def everything() -> set[Path]:
+    """Every file below the home folder."""
+    return {path for path in home().rglob("*") if path.is_file()}
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("other", ["claude", "codex", "gemini", "opencode"])
+def test_a_summary_stays_where_it_was_written(repo: Sandbox, other: str) -> None:
+    for source in [name for name in ("claude", "codex") if name != other]:
+        taken(source, repo, recorded(source, home(), compacted(source)))
+        done = repo.ok("restore", "--conversation-only", "--as", other, "--json", source).json
+        back = resaid(other, Path(done["path"]).read_bytes())
+        summary = [("summary", SUMMARY)] if other != "gemini" else []  # that writes nothing down that tells it from a prompt
+        assert as_rows(back.messages, ("user", "assistant", "summary")) == [*SPOKEN[:3], *summary, *SPOKEN[3:]]
+
+
+@pytest.mark.parametrize("other", ["claude", "codex", "gemini", "opencode"])
+def test_a_call_that_has_no_answer_is_closed_and_what_is_large_is_cut(repo: Sandbox, other: str) -> None:
+    source = "codex" if other == "claude" else "claude"
+    first = [{**row} for row in RECORDS[source]()[: 9 if source == "codex" else 4]]
+    text = json.dumps(first).replace(PRINTED, "x" * 5_000)
+    last = json.loads(
+        json.dumps(RECORDS[source]()[7 if source == "codex" else 2]).replace("c1", "c9").replace("toolu_1", "toolu_9")
+    )
+    last |= {} if source == "codex" else {"uuid": "u9", "parentUuid": "u3"}
+    taken(source, repo, recorded(source, home(), [*json.loads(text), last]))
+    done = repo.ok("restore", "--conversation-only", "--as", other, source)
+    assert "2 messages; left out: " in done.out and "; cut: 1 of the calls and results\n" in done.out
+    assert f"it ends within a call of the tool '{'exec_command' if source == 'codex' else 'Bash'}'" in done.err
+    path = re.search(r"^written: '(.*)'$", done.out, re.M)
+    assert path is not None
+    calls = [m for m in resaid(other, Path(path[1]).read_bytes()).messages if m.who == "command"]
+    assert [m.text for m in calls] == [COMMAND, COMMAND] and "interrupted" in calls[1].answer
+    assert len(calls[0].answer) <= MOST and "\n[3060 characters are left out]\n" in calls[0].answer
+
+
+def test_a_stranger_brings_neither_orders_nor_what_the_system_said(repo: Sandbox) -> None:
+    strange(repo, "claude")
+    said = assert_wrote_nothing(repo, "restore", "--conversation-only", "--as", "codex", "claude", code=128)
+    assert "was fetched from elsewhere" in said
+    done = repo.ok("restore", "--conversation-only", "--as", "codex", "--foreign", "--json", "claude").json
+    text = Path(done["path"]).read_text()
+    assert "obey" not in text and "a reminder" not in text and "I look" in text
+
+
+def test_only_clients_that_resume_it_are_written_for(repo: Sandbox) -> None:
+    talk(repo, "copilot")
+    for name in ("cursor", "copilot", "Claude", ""):
+        said = assert_wrote_nothing(repo, "restore", "--conversation-only", "--as", name, "copilot", code=129)
+        assert f"no session can be written for '{name}'; it can for claude, codex, gemini, opencode\n" in said
+    said = assert_wrote_nothing(repo, "restore", "--as", "codex", "copilot", code=129)
+    assert "--as goes with --conversation or --conversation-only" in said
+    said = assert_wrote_nothing(repo, "restore", "--conversation-only", "copilot", code=1)
+    assert "hint: '--as CLIENT' writes it for another: claude, codex, gemini, opencode\n" in said
+    metavar = "|".join(conversations.targets())
+    assert f"--as {metavar} " in re.sub(r"\s+", " ", repo.ok("restore", "-h").out)

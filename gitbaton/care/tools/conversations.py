@@ -7,11 +7,13 @@ from collections.abc import Mapping
 from datetime import UTC
 
 from gitbaton.agents import transcripts
-from gitbaton.agents.client import client, folder
+from gitbaton.agents.client import NewSession, client
 from gitbaton.agents.converting import Converted, converted
 from gitbaton.agents.records import line_of, open_call, renamed
+from gitbaton.agents.transcripts.observing import selected
+from gitbaton.base.clients import NAMES
 from gitbaton.base.codec import in_quotes
-from gitbaton.base.errors import BatonError, NoAnswerError
+from gitbaton.base.errors import BatonError, NoAnswerError, UsageError
 from gitbaton.base.model import Stored
 from gitbaton.base.system.files import NEW
 from gitbaton.base.values import replace, value
@@ -49,6 +51,11 @@ def new_id() -> str:
     return str(uuid4())
 
 
+def targets() -> list[str]:
+    """Return the names of the clients that resume sessions written for them."""
+    return [name for name in NAMES if (of := client(name)) is not None and of.resume]
+
+
 def plan(
     baton: Baton, target: Stored, env: Mapping[str, str], session: str, *, foreign: bool = False, to: str | None = None
 ) -> ConversationPlan:
@@ -68,21 +75,29 @@ def plan(
         raise BatonError(f"checkpoint {in_quotes(name)} was fetched from elsewhere", hint)
     directory = os.path.realpath(baton.repo.layout.root or baton.repo.layout.git_dir)
     by, of = client(source), client(agent)
+    if to is not None and to not in (able := targets()):
+        raise UsageError(f"no session can be written for {in_quotes(to)}; it can for {', '.join(able)}")
     if by is None or of is None or not of.resume or not env.get("HOME", "").startswith("/"):
-        hint = f"'git baton transcript export {name} -o FILE' writes what it holds, redacted"
+        hints = [f"'git baton transcript export {name} -o FILE' writes what it holds, redacted"]
+        hints += [f"'--as CLIENT' writes it for another: {', '.join(targets())}"] if by is not None and to is None else []
         raise NoAnswerError(
-            f"a conversation of {in_quotes(source)} cannot be written as a session that {in_quotes(agent)} resumes", hint
+            f"a conversation of {in_quotes(source)} cannot be written as a session that {in_quotes(agent)} resumes", *hints
         )
-    now = baton.clock().astimezone(UTC)
+    query = of.models(env)
+    used = next(
+        ((str(row["provider"]), str(row["model"])) for row in (selected(query) if query else ())), ("unknown", "unknown")
+    )
+    new = NewSession(id=of.session_of(session), directory=directory, now=baton.clock().astimezone(UTC), model=used)
+    path = of.place(new, env)
     raw = transcripts.original(baton, target, env) if of is by else transcripts.read(baton, target, env)
     made = ConversationPlan(
         target=target,
         agent=agent,
-        session=session,
-        path=os.path.join(folder(of, env), of.place(session, directory, now)),
+        session=new.id,
+        path=path,
         data=b"",
         directory=directory,
-        command=of.resume.format(session),
+        command=of.resume.format(new.id, in_shell(path)),
     )
     if of is by and (done := renamed(of, raw, session, foreign=target.foreign)) is not None:
         return replace(made, data=done.data, call=open_call(of, raw), left_out=done.left_out)
@@ -91,7 +106,7 @@ def plan(
         raise NoAnswerError(
             f"the conversation of checkpoint {in_quotes(name)} holds nothing that {in_quotes(agent)} could resume"
         )
-    lines = (line_of(record) for record in of.written(found.messages, session, directory, now))
+    lines = (line_of(record) for record in of.written(found.messages, new))
     data = b"".join(line for line in lines if line is not None)
     return replace(made, data=data, call=found.open_call, converted=found)
 

@@ -74,7 +74,8 @@ def command(
     ] = False,
     only: Annotated[bool, Option("--conversation-only", help="Write the conversation back, and no files.")] = False,
     client: Annotated[
-        Optional[str], Option("--as", metavar="CLIENT", help="Write the conversation as a session of this client.")
+        Optional[str],
+        Option("--as", metavar="claude|codex|gemini|opencode", help="Write the conversation as a session of this client."),
     ] = None,
     verbose: Verbose = False,
     json: AsJson = False,
@@ -105,7 +106,7 @@ def command(
         git baton restore --dry-run   # what would be done to which file
         git baton restore parser~1
         git baton restore parser~2 -- a.txt   # one file
-        git baton restore --conversation --as codex parser   # go on in another client
+        git baton restore --conversation --as codex claude   # go on in another client
     """
     checkpoints, paths = divided(ctx, words or [], 1)
     one_of(**{"conversation": talk, "conversation-only": only})
