@@ -97,7 +97,7 @@ hooks agents/hooks/auto.py: earlier turns are not counted
 +carried=replace(source, turns=turns, foreign=source.foreign or here.foreign, restored=back),
 
 hooks cli/main.py: a hook fails its caller
--os._exit(0 if sys.argv[1:2] == ["hook"] else code)  # a guard never breaks the guarded
+-os._exit(0 if _guarding() else code)  # a guard never breaks the guarded
 +os._exit(code)
 
 agents agents/signs.py: what was taken back counts
