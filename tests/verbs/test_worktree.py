@@ -10,7 +10,7 @@ import pytest
 
 from gitbaton.base.errors import GitError
 from gitbaton.care.tools import branching
-from tests.kit import Sandbox
+from tests.kit import Outcome, Sandbox
 from tests.kit.threads import unprivileged
 from tests.kit.tiers import some
 
@@ -261,3 +261,18 @@ def test_a_step_beside_has_every_ignored_file(listing: Sandbox) -> None:
         "run", "--step", "s", "--isolate", "tree", "--writes", "made", "--", "sh", "-c", "cat .env local big/x >made"
     )
     assert done.code == 0 and (listing.path / "made").stat().st_size == (1 << 21) + len("S=1\nhere\n")
+
+
+def test_a_list_that_cannot_be_read_hinders_nothing(listing: Sandbox, tmp_path: Path) -> None:
+    def worktree(name: str) -> Outcome:
+        words = ["git-baton", "worktree", str(tmp_path / name)]
+        return unprivileged(listing, f"import sys; sys.argv = {words!r}; from gitbaton.cli.main import run; run()")
+
+    (listing.path / ".worktreeinclude").chmod(0)
+    (listing.path / ".env").chmod(0)
+    done = worktree("one")
+    assert done.code == 0 and (tmp_path / "one" / "a.txt").exists()
+    assert "warning: '.worktreeinclude' is not copied: it lists nothing: " in done.err
+    (listing.path / ".worktreeinclude").chmod(0o644)
+    done = worktree("two")
+    assert "warning: '.env' is not copied: Permission denied\n" in done.err and "'sub/server.key'" in done.out

@@ -37,7 +37,10 @@ def listed(repo: Repo, ours: Callable[[str], bool]) -> Included:
         return Included()
     if not regular(os.path.join(root, FILE)):
         return Included(left_out=((FILE, "it is no regular file, and lists nothing"),))
-    named = zsplit(repo.git.out("ls-files", "-o", "-i", "-z", f"--exclude-from={os.path.join(root, FILE)}"))
+    asked = repo.git.run("ls-files", "-o", "-i", "-z", f"--exclude-from={os.path.join(root, FILE)}")
+    if asked.code != 0:
+        return Included(left_out=((FILE, f"it lists nothing: {asked.fatal()}"),))
+    named = zsplit(asked.out)
     found = ignored(repo.git, named) if named else []
     paths, left_out = list[str](), list[tuple[str, str]]()
     for path in (path.removeprefix("./") for path in found):
