@@ -13,7 +13,7 @@ from tests.clients import hands as all_hands
 from tests.clients.client_codex import BYPASS
 from tests.clients.hands import Hands, said
 from tests.clients.judge import assert_once, assert_quiet, assert_told
-from tests.clients.model import Reply
+from tests.clients.model import Reply, strings
 from tests.clients.test_handover import HALF, MAKERS, RIGHT
 from tests.clients.workshop import STEP, client
 from tests.kit.places import ROOT
@@ -173,8 +173,8 @@ def test_the_command_is_there(name: str, typed: list[str], request: pytest.Fixtu
     *options, prompt = typed
     hands.model.will_say(Reply("Looking."))
     hands.client.ask(prompt, *options, *getattr(hands, "options", ()))
-    asked = hands.model.turns[-1].text
-    assert "The user asks git baton for: revert turn2" in asked and "git baton revert --dry-run" in asked
+    asked = [text for turn in hands.model.turns for text in strings(turn.body) if "The user asks git baton for:" in text]
+    assert asked and all("revert turn2" in text and "git baton revert --dry-run" in text for text in asked), asked
 
 
 def test_claude_says_that_it_is_valid(request: pytest.FixtureRequest) -> None:
