@@ -214,7 +214,7 @@ def test_doctor_of_what_would_not_run(repo: Sandbox) -> None:
     found = findings(repo.baton("agent", "doctor", "--json"))
     assert found["claude project"]["mend"] == "git baton agent install claude --project"
     assert "'disableAllHooks'" in found["claude project hooks"]["text"]
-    repo.ok("agent", "install", "gemini", "--user")
+    repo.ok("agent", "install", "gemini", "--user", "--track", "x")
     done = repo.baton("agent", "doctor", "--json")
     assert findings(done)["levels"]["mend"] == "git baton agent uninstall gemini --user"
     repo.write(".gemini/settings.json", "{ git-baton hook")
