@@ -38,6 +38,7 @@ MAX_LINE = 8 << 20  # of a longer line nothing is shown, and no id is looked for
 _SESSION = r"[A-Za-z0-9_-]{1,128}\Z"
 _ID = r"[A-Za-z0-9._:-]{1,128}\Z"
 _MODEL = r"[A-Za-z0-9][A-Za-z0-9._:/@+()\[\]-]{0,127}\Z"
+_LINE = "line of gitbaton"  # where a record says which line it is
 _STATES: dict[str, State] = {
     "pending": "open",
     "blocked": "open",
@@ -64,6 +65,16 @@ _REFUSED = (  # how clients begin what they tell the model of a call that was no
     r"|(?:exec command |patch )?rejected(?: by user|:)|\[operation cancelled\]|tool execution (?:was )?denied"
     r"|(?:cancelled: parallel|sibling) tool call)"
 )
+
+
+@value
+class Passage:
+    """A part of a conversation as it is searched: of the ``user``, the ``assistant``, a ``call`` or the answer of a ``tool``,
+    or of ``other``; ``line``: that of its record."""
+
+    who: str
+    text: str
+    line: int
 
 
 @value
@@ -101,7 +112,8 @@ def message_id(of: Client, line: bytes) -> str | None:
 
 def kept_records(of: Client, raw: bytes) -> Iterator[Record]:
     """Yield the records of a transcript on the branch that counts, in its order."""
-    records = of.sift([record for line in raw.split(b"\n") if (record := record_of(line)) is not None])
+    lines = enumerate(raw.split(b"\n"), 1)
+    records = of.sift([{**record, _LINE: line} for line, row in lines if (record := record_of(row)) is not None])
     steps = [of.step(record) for record in records]
     kept = Branch(steps, above=False).kept
     last = {step.key: number for number, step in enumerate(steps) if step is not None and kept[number]}
@@ -111,6 +123,29 @@ def kept_records(of: Client, raw: bytes) -> Iterator[Record]:
         if kept[number] and key not in first:  # of one that is written again whenever it grows the last
             yield records[last[key]] if key else record
             first |= {key} if key else set()
+
+
+def passages(of: Client, raw: bytes) -> Iterator[Passage]:
+    """Yield what a transcript says, in its order, as it is searched: with what the user said known from all else that stands
+    there in the user's name, and what only signs tell."""
+    told = [(record, list(of.read(record))) for record in kept_records(of, raw)]
+    parts = [part for _, found in told for part in found if not (isinstance(part, Shown) and part.who == "thought")]
+    asked = {part.text.strip() for part in parts if isinstance(part, Asked)}
+    written = {text_of(part.content).strip() for part in parts if isinstance(part, Shown) and part.who != "tool"}
+    for record, found in told:
+        line = number(record.get(_LINE) or dict_of(record.get("payload")).get(_LINE))
+        for part in found:
+            if isinstance(part, Shown) and part.who != "thought":
+                call = part.who == "tool" and not part.answer
+                text = _given(part.content) if call else text_of(part.content)
+                who = "call" if call else part.who
+                who = "other" if who == "user" and text.strip() not in asked else who
+            elif isinstance(part, (Asked, Said)) and part.text.strip() not in written:
+                who, text = "user" if isinstance(part, Asked) else "assistant", part.text
+            else:
+                continue
+            if text.strip():
+                yield Passage(who=who, text=text, line=int(line))
 
 
 def shown(of: Client, raw: bytes) -> Iterator[Shown]:
@@ -255,6 +290,17 @@ def text_of(found: object, depth: int = 4) -> str:
         if isinstance(part.get(key), (str, list)):
             return text_of(part[key], depth - 1)
     return f"[{part['type']}]" if isinstance(part.get("type"), str) else ""
+
+
+def _given(found: object, depth: int = 4) -> str:
+    """Return the arguments of a tool's call as they are read: texts without the marks of JSON, each below its name."""
+    if isinstance(found, str):
+        return found
+    if not (isinstance(found, (list, dict)) and depth):
+        return json.dumps(found, ensure_ascii=False)
+    if isinstance(found, list):
+        return "\n".join(_given(item, depth - 1) for item in found)
+    return "\n".join(f"{key}: {_given(item, depth - 1)}" for key, item in found.items())
 
 
 def arguments_of(found: object) -> str:

@@ -27,6 +27,7 @@ COLORS = {
     "restored": _CYAN,
     "foreign": _MAGENTA,  # what stands before words from elsewhere
     "heading": _DIM,
+    "match": _BOLD + _RED,  # what was looked for
 }
 """What has a colour of its own, and which; ``color.baton.<name>`` is another."""
 waiting: Callable[[], None] | None = None  # takes the progress line away, while there may be one

@@ -111,7 +111,7 @@ MEANT: tuple[tuple[str, ...], ...] = (
     ("continue takeover take-over pickup pick-up go-on catch-up context memory next todo todos whereami", "resume {}"),
     ("list ls reflog op checkpoints snapshots entries", "log"),
     ("history hist timeline shortlog evolog oplog whatchanged", "log {}"),
-    ("search grep find", "to search what was said: log --all --grep {WORDS}", "to search the files: log --all -S {WORDS}"),
+    ("grep find ack rg lookup look-up", "search {WORDS...}", "to search the files: log --all -S {WORDS}"),
     ("graph tree lanes", "to draw how tracks and commits lie: log --graph --all"),
     ("info st stat state stats current dashboard overview", "status"),
     ("prompt ps1 status-line statusbar", "statusline"),

@@ -301,6 +301,10 @@ tracks restore
 agent uninstall claude
 agent uninstall nobody
 mcp --nope
+search S
+search
+search S --in files
+search S --track nobody
 pause
 pause --for 1h
 pause --for soon

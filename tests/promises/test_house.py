@@ -26,7 +26,7 @@ WINGS = {
     "runs": (("journal",), ("runs",)),
     "langgraph": (("threads",), ("langgraph",)),
     "agents": (("agents",), ("transcripts",), ("hooks", "install")),
-    "care": (("scanning",), ("retention", "sync"), ("mending",), ("tools",)),
+    "care": (("scanning", "search"), ("retention", "sync"), ("mending",), ("tools",)),
     "cli": (("cli",), ("commands",), ("main",)),
 }
 """The wings, the lowest first, each with its floors, which name rooms: folders and files of the wing. What is in no room of its

@@ -28,9 +28,9 @@ keep | pin CHECKPOINT
 keep @~1 begin | pin '@~1' begin
 label | pin @ NAME
 tag v1 | pin @ v1
-grep half round | log --all --grep 'half round' | log --all -S 'half round'
-search | log --all --grep WORDS | log --all -S WORDS
-grep -rn x | log --all --grep WORDS | log --all -S WORDS
+grep half round | search half round | log --all -S 'half round'
+find | search WORDS... | log --all -S WORDS
+grep -rn x | search WORDS... | log --all -S WORDS
 gc | prune --keep-last 20 --dry-run | du
 shrink --now | prune --keep-last 20 --dry-run | du
 clean -fdx | status --at-risk | prune --keep-last 20 --dry-run | du

@@ -273,6 +273,7 @@ SCREENS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("blame", "a.txt"),
         ("why", "a.txt:2"),
         ("why", "a.txt:1"),
+        ("search", "tests", "-n2"),
     ),
     "files": (
         ("restore", "parser~2", "-n"),
@@ -329,6 +330,7 @@ MORE: dict[
         "verify nope",
         "resume nope",
         "why a.txt:999",
+        "search of --in files",
         "blame nope",
         "pin nope",
         "push nowhere",

@@ -25,6 +25,7 @@ from gitbaton.base.values import replace, value
 from gitbaton.care.retention.inventory import CheckpointChain, Conversation, Inventory, copies
 from gitbaton.care.retention.removing import Trimmed, draft_removal, locked_removal, moved, rebuilt, retry_under_lock, survey
 from gitbaton.care.scanning.objects import BlobSearch, captured_trees
+from gitbaton.care.search.place import discard
 from gitbaton.checkpoints.baton import Baton
 from gitbaton.checkpoints.render import first_few, in_shell, some
 from gitbaton.checkpoints.store import CHAINS, NOTES, SAFETY, TIPS, Store, chain_ref, tip_ref
@@ -385,6 +386,7 @@ def _remove(baton: Baton, made: Forgetting, *, held: bool) -> list[str]:
         revision.apply()
         if made.everywhere and NOTES not in made.broken:
             _rewrite_notes(baton, made)
+    discard(baton)
     busy = [plain(part.chain.name) for part in made.safety if part.chain.ref not in free]
     waiting = [f"a restore is at work in {in_quotes(name)}; its safety checkpoints stay for now" for name in busy]
     return [*unmarked, *revision.warnings, *waiting]

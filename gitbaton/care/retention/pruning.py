@@ -193,7 +193,15 @@ def apply(baton: Baton, made: PrunePlan, *, held: bool = False) -> PrunePlan:
         if ref := moved(baton, made.seen, counts):
             raise RefConflictError(f"nothing is removed: {in_quotes(ref)} moved meanwhile", "try again")
         revision.apply()
+    _follow(baton)
     return replace(made, safety=tuple(part for part in made.safety if part.chain.ref in free))
+
+
+def _follow(baton: Baton) -> None:
+    """Take what was removed out of the search index, too."""
+    from gitbaton.care.search.index import follow
+
+    follow(baton)
 
 
 def prune(baton: Baton, wish: Wish) -> PrunePlan:
@@ -336,4 +344,5 @@ def apply_deletion(baton: Baton, made: Deletion, *, held: bool = False) -> list[
         if moved(baton, made.seen, lambda ref: ref in (chain, META) or ref.startswith(RUNS)):
             raise RefConflictError(f"track {in_quotes(made.track)} is not deleted: it moved meanwhile", "try again")
         revision.apply()
+    _follow(baton)
     return revision.warnings

@@ -173,12 +173,18 @@ def _between(created: str, wanted: Selection) -> bool:
     return after and (wanted.until is None or created <= timestamp(wanted.until))
 
 
+def own_prompt(item: Any) -> str:
+    """Return what was asked in the turn of a record, and not before; empty where nothing was."""
+    turn = item["kind"] == "auto" and not at_prompt(item["kind"], item["step"])
+    asked = (item.get("observed") or {}).get("asked") if turn else [{"text": item["imported"]["prompt"]}] * ("imported" in item)
+    return str(asked[-1]["text"]) if asked else ""
+
+
 def own_words(item: Any) -> list[str]:
     """Return what was written for the very checkpoint of a record: not the words that it carries, nor what was asked before its
     last turn."""
-    turn = item["kind"] == "auto" and not at_prompt(item["kind"], item["step"])
-    asked = (item.get("observed") or {}).get("asked") if turn else [{"text": item["imported"]["prompt"]}] * ("imported" in item)
-    found = [item["step"], item["label"] or "", *([asked[-1]["text"]] if asked else [])]
+    asked = own_prompt(item)
+    found = [item["step"], item["label"] or "", *([asked] if asked else [])]
     if item.get("carried"):
         return found
     known = (item.get("standing") or {}).get("decisions") or [{}] * len(item["decisions"])

@@ -1,0 +1,467 @@
+"""The search index: an SQLite file below the common directory, of what checkpoints and stored conversations say. It follows the
+refs, and is made anew where it is damaged or gone."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
+from typing import TYPE_CHECKING
+
+from gitbaton.agents.client import client
+from gitbaton.agents.records import passages
+from gitbaton.agents.transcripts.layout import kept
+from gitbaton.agents.transcripts.storing import clean
+from gitbaton.base.codec import decode_track, document, parse_transcript
+from gitbaton.base.errors import BatonError, GitError, RecordError
+from gitbaton.base.model import Oid, Stored, is_turn, prompt_in
+from gitbaton.care.search.place import discard, path_of
+from gitbaton.checkpoints.baton import Baton
+from gitbaton.checkpoints.store.chain import MAX_COMMIT, Problem
+from gitbaton.checkpoints.store.meta import NOTHING
+from gitbaton.checkpoints.store.read import dropping
+from gitbaton.checkpoints.store.refs import CHAINS, IMPORTED, META, REMOTES, TRANSCRIPTS, remote_of, track_of
+from gitbaton.checkpoints.store.selection import own_prompt, own_words
+from gitbaton.git.repo import lock_file
+
+if TYPE_CHECKING:
+    from typing import Any
+
+WORDS, PROMPT, USER, AGENT, CALL, OUTPUT, OTHER = range(7)
+"""Kinds of passages: the words of a checkpoint, its prompt; of a conversation the user's words, the agent's, a tool's call, its
+answer, and all else."""
+VERSION = 1
+WAIT = 60.0  # seconds for which another builder is waited for
+_PART = 16_000  # characters of a passage; all words that are looked for are in one
+_PART_OF_OUTPUT = 4000
+_BATCH = 500  # checkpoints that are written at once
+_NEAR = 64  # commits below a tip among which the newest known one is looked for first
+_SHARED = 200  # characters
+_SMALL = 200  # bytes that are sooner kept as they are
+_SCHEMA = """
+CREATE TABLE ref (name TEXT PRIMARY KEY, oid TEXT) WITHOUT ROWID;
+CREATE TABLE turn (id INTEGER PRIMARY KEY, oid TEXT UNIQUE, track TEXT, at INTEGER, session TEXT, lines INTEGER);
+CREATE INDEX turn_session ON turn (session, lines);
+CREATE TABLE link (oid TEXT PRIMARY KEY, turn INTEGER) WITHOUT ROWID;
+CREATE INDEX link_turn ON link (turn);
+CREATE TABLE talk (id INTEGER PRIMARY KEY, ref TEXT UNIQUE, session TEXT);
+CREATE INDEX talk_session ON talk (session);
+CREATE TABLE mark (id INTEGER PRIMARY KEY, at INTEGER, kind INTEGER, turn INTEGER, talk INTEGER, line INTEGER, sum INTEGER);
+CREATE INDEX mark_turn ON mark (turn);
+CREATE INDEX mark_talk ON mark (talk, line);
+CREATE TABLE body (id INTEGER PRIMARY KEY, data BLOB);
+CREATE TABLE problem (ref TEXT, place TEXT, reason TEXT);
+"""
+_TEXTS = "CREATE VIRTUAL TABLE ft USING fts5(text, content='', detail=none, tokenize='trigram')"
+
+
+class SearchIndex:
+    """An open index. ``narrow``: whether SQLite has what makes it fast; ``note``: why it is not the file of the repository, or
+    slow; empty where all is well."""
+
+    def __init__(self, database: sqlite3.Connection, note: str = "") -> None:
+        self.database, self.note = database, note
+        self.narrow = bool(self.all("SELECT 1 FROM sqlite_master WHERE name = 'ft'"))
+        self._optimize = False
+
+    def all(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
+        """Return the rows of a question."""
+        return self.database.execute(sql, values).fetchall()
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Hold the index alone, and write all of a block or nothing. Raises sqlite3.Error."""
+        self.database.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            self.database.execute("ROLLBACK")
+            raise
+        self.database.execute("COMMIT")
+
+    def put(self, rows: Iterable[tuple[int, str]], *, turn: int = 0, at: int = 0, talk: int = 0, line: int = 0) -> None:
+        """Add passages, each with what it is."""
+        for kind, text in rows:
+            data = text.encode()
+            values = (at, kind, turn, talk, line, zlib.crc32(data))
+            sql = "INSERT INTO mark (at, kind, turn, talk, line, sum) VALUES (?, ?, ?, ?, ?, ?)"
+            number = self.database.execute(sql, values).lastrowid
+            packed = b"\1" + zlib.compress(data, 3) if len(data) > _SMALL else b"\0" + data
+            self.database.execute("INSERT INTO body VALUES (?, ?)", (number, packed))
+            if self.narrow:
+                self.database.execute("INSERT INTO ft (rowid, text) VALUES (?, ?)", (number, _padded(text)))
+
+    def text(self, number: int) -> str:
+        """Return a passage."""
+        [(data,)] = self.database.execute("SELECT data FROM body WHERE id = ?", (number,))
+        return (zlib.decompress(data[1:]) if data[:1] == b"\1" else data[1:]).decode()
+
+    def remove(self, numbers: Sequence[int]) -> None:
+        """Remove passages, and with them what the index knows of their words."""
+        for number in numbers:
+            if self.narrow:
+                values = (number, _padded(self.text(number)))
+                self.database.execute("INSERT INTO ft (ft, rowid, text) VALUES ('delete', ?, ?)", values)
+            self.database.execute("DELETE FROM body WHERE id = ?", (number,))
+            self.database.execute("DELETE FROM mark WHERE id = ?", (number,))
+        self._optimize = self._optimize or bool(numbers)
+
+    def settle(self) -> None:
+        """Write anew what still mentions passages that were removed."""
+        if self._optimize and self.narrow:
+            with self.writing():
+                self.database.execute("INSERT INTO ft (ft) VALUES ('optimize')")
+        self._optimize = False
+
+    def starting(self, text: str, most: int) -> list[str] | None:
+        """Return the three letters in the index that begin with a shorter text; None where they are too many."""
+        sql = "SELECT term FROM terms WHERE term >= ? AND term < ? LIMIT ?"
+        found = [str(term) for (term,) in self.all(sql, text, text + "\U0010ffff", most + 1)]
+        return found if len(found) <= most else None
+
+    def problems(self) -> list[Problem]:
+        """Return what could not be read, and is not in the index."""
+        found = self.all("SELECT DISTINCT place, reason FROM problem ORDER BY place")
+        return [Problem(where=str(place), reason=str(reason)) for place, reason in found]
+
+
+def _padded(text: str) -> str:
+    return text + "  "  # so that the last characters begin a trigram, too
+
+
+@contextmanager
+def opened_index(baton: Baton) -> Iterator[SearchIndex]:
+    """Open the index of a repository, made where there is none, and made anew where it is damaged or of another version; one in
+    memory where none can be written. Never raises for the index itself."""
+    try:
+        index = _open(baton)
+    except (OSError, sqlite3.Error) as error:
+        index = SearchIndex(_made(sqlite3.connect(":memory:", isolation_level=None)), f"{error}; all is read anew")
+    with closing(index.database):
+        yield index
+
+
+def _open(baton: Baton) -> SearchIndex:
+    path = path_of(baton)
+    for last in (False, True):
+        os.close(lock_file(baton.repo, path))
+        os.chmod(path, 0o600)
+        database = sqlite3.connect(path, timeout=WAIT, isolation_level=None)
+        try:
+            return SearchIndex(_made(database))
+        except sqlite3.OperationalError:
+            database.close()
+            raise
+        except sqlite3.DatabaseError:
+            database.close()
+            if last:
+                raise
+            discard(baton)
+    raise AssertionError
+
+
+def _made(database: sqlite3.Connection) -> sqlite3.Connection:
+    """Return an index with its tables. Raises sqlite3.DatabaseError for a file that is none of this version."""
+    database.execute("PRAGMA secure_delete = ON")
+    [(found,)] = database.execute("PRAGMA user_version")
+    if not found:
+        database.execute("PRAGMA journal_mode = WAL")
+        database.execute("BEGIN IMMEDIATE")
+        [(found,)] = database.execute("PRAGMA user_version")
+        if not found:
+            if database.execute("SELECT 1 FROM sqlite_master").fetchone():
+                raise sqlite3.DatabaseError("it is no index of gitbaton")
+            for sql in _SCHEMA.split(";\n"):
+                database.execute(sql)
+            with suppress(sqlite3.OperationalError):  # a library without FTS5, or older than 3.34
+                database.execute(_TEXTS)
+                database.execute("CREATE VIRTUAL TABLE terms USING fts5vocab(ft, row)")
+            database.execute(f"PRAGMA user_version = {VERSION}")
+            found = VERSION
+        database.execute("COMMIT")
+    if found != VERSION:
+        raise sqlite3.DatabaseError("it is an index of another version")
+    database.execute("PRAGMA synchronous = NORMAL")
+    database.execute("SELECT count(*) FROM ref").fetchone()
+    return database
+
+
+def update(baton: Baton, index: SearchIndex) -> int:
+    """Bring an index up to date with the refs; return how many of them it could not follow, because another process writes it.
+    Raises sqlite3.DatabaseError where it is damaged, GitError."""
+    refs = baton.store.objects.refs(CHAINS, TRANSCRIPTS, IMPORTED, REMOTES)
+    meta = baton.store.objects.refs(META.rpartition("/")[0] + "/").get(META)
+    refs = {ref: oid for ref, oid in {**refs, META: meta or ""}.items() if _is_wanted(ref)}
+    known = dict(index.database.execute("SELECT name, oid FROM ref"))
+    if refs == known:
+        return 0
+    moved = sorted(ref for ref, oid in refs.items() if known.get(ref) != oid)
+    return _Update(baton, index, refs).run(moved)
+
+
+def follow(baton: Baton) -> None:
+    """Bring the index up to date, where there is one, so that nothing stays in it that the refs dropped. Never raises."""
+    if os.path.lexists(path_of(baton)):
+        try:
+            with opened_index(baton) as index:
+                update(baton, index)
+        except sqlite3.Error:
+            discard(baton)
+        except BatonError:
+            pass  # the next search says so
+
+
+def _is_wanted(ref: str) -> bool:
+    return ref == META or ref.startswith(CHAINS) or _is_talk(ref) or _is_imported(ref) or _remote_track(ref) is not None
+
+
+def _is_imported(ref: str) -> bool:
+    return ref.startswith(IMPORTED) or (remote_of(ref) or ("", ""))[1].startswith("imported/")
+
+
+def _is_talk(ref: str) -> bool:
+    return _session(ref) is not None
+
+
+def _session(ref: str) -> tuple[str, str] | None:
+    """Return the agent and the session of a stored conversation's ref; None for any other, and for what was said beside one."""
+    rest = ref.removeprefix(TRANSCRIPTS) if ref.startswith(TRANSCRIPTS) else (remote_of(ref) or ("", ""))[1]
+    rest = rest.removeprefix("transcripts/") if ref.startswith(REMOTES) and rest.startswith("transcripts/") else rest
+    if ref.startswith(REMOTES) and "/transcripts/" not in ref:
+        return None
+    agent, _, name = rest.partition("/")
+    session = decode_track(name) if name else None
+    return (agent, session) if session is not None and not session.endswith(".told") else None
+
+
+def _remote_track(ref: str) -> str | None:
+    rest = (remote_of(ref) or ("", ""))[1]
+    return decode_track(rest.removeprefix("tracks/")) if rest.startswith("tracks/") else None
+
+
+class _Update:
+    """An update of an index to ``refs``; what was read of one ref is written at once, so that what is cut short goes on."""
+
+    def __init__(self, baton: Baton, index: SearchIndex, refs: Mapping[str, Oid]) -> None:
+        self.baton, self.index, self.refs, self.db = baton, index, refs, index.database
+        self.sessions = set[str]()
+        self.sweep = False
+
+    def run(self, moved: Sequence[str]) -> int:
+        """Read what is new at the refs that moved, the tracks first, and take out what none has any more."""
+        for number, ref in enumerate(sorted(moved, key=_is_talk)):
+            self.baton.repo.progress(
+                "indexing for search conversations" if _is_talk(ref) else "indexing for search tracks", number, len(moved)
+            )
+            try:
+                self._follow(ref)
+            except sqlite3.OperationalError as error:
+                if "locked" not in str(error) and "busy" not in str(error):
+                    raise
+                return len(moved) - number
+        with self.index.writing():
+            gone = {str(ref) for (ref,) in self.index.all("SELECT name FROM ref")} - self.refs.keys()
+            for ref in gone:
+                self._forget(ref)
+            if self.sweep or gone:
+                self._sweep()
+            for session in self.sessions:
+                self._place(session)
+        self.index.settle()
+        return 0
+
+    def _follow(self, ref: str) -> None:
+        tip, known = self.refs[ref], {str(name): str(oid) for name, oid in self.index.all("SELECT name, oid FROM ref")}
+        if ref == META:
+            self.sweep = bool(known)
+            with self.index.writing():
+                self._note(ref, tip)
+            return
+        try:
+            if (session := _session(ref)) is not None:
+                self._talk(ref, tip, *session)
+            else:
+                self._chain(ref, tip, known.get(ref))
+        except (RecordError, GitError) as error:
+            with self.index.writing():
+                self._note(ref, tip, [Problem(where=ref, reason=error.message)])
+
+    def _note(self, ref: str, tip: Oid, problems: Iterable[Problem] = ()) -> None:
+        """Note what was read of a ref, and what could not be."""
+        self.db.execute("DELETE FROM problem WHERE ref = ?", (ref,))
+        for problem in problems:
+            self.db.execute("INSERT INTO problem VALUES (?, ?, ?)", (ref, problem.where, problem.reason))
+        self.db.execute("INSERT OR REPLACE INTO ref VALUES (?, ?)", (ref, tip))
+
+    def _chain(self, ref: str, tip: Oid, before: Oid | None) -> None:
+        """Read the checkpoints of a chain that are new, the oldest first."""
+        store, fetched = self.baton.store, _remote_track(ref)
+        track = fetched if fetched is not None else track_of(ref)
+        if track is None or not tip.strip("0"):
+            raise RecordError(
+                "the name is not one that gitbaton writes" if track is None else "the ref is broken: it holds no id"
+            )
+        fresh, met = list[Oid](), None
+        for limit in (_NEAR, None):
+            fresh, met = [], None
+            oids = store.objects.first_parents(tip, limit)
+            for oid in oids:
+                if oid == store.root or self.index.all("SELECT 1 FROM link WHERE oid = ?", oid):
+                    met = oid
+                    break
+                fresh.append(oid)
+            if met is not None or len(oids) < (limit or 0):
+                break
+        self.sweep = self.sweep or (before is not None and met != before)
+        drops = dropping(store, [remote]) if (remote := (remote_of(ref) or ("",))[0]) else NOTHING
+        problems = (
+            [
+                Problem(where=str(place), reason=str(why))
+                for place, why in self.index.all("SELECT place, reason FROM problem WHERE ref = ?", ref)
+            ]
+            if met == before
+            else []
+        )
+        fresh.reverse()
+        for start in range(0, len(fresh), _BATCH):
+            part = fresh[start : start + _BATCH]
+            read = list(store.objects.read_many(part, MAX_COMMIT))
+            with self.index.writing():
+                for oid, found in zip(part, read, strict=True):
+                    try:
+                        stored: Stored | None = store.stored(found, track, oid)
+                    except RecordError as error:
+                        problems.append(Problem(where=f"{ref}, commit {oid}", reason=error.message))
+                        stored = None
+                    turn = self._turn(stored, track) if stored is not None and not drops.dropped(stored.id) else 0
+                    self.db.execute("INSERT OR REPLACE INTO link VALUES (?, ?)", (oid, turn))
+        with self.index.writing():
+            self._note(ref, tip, problems)
+
+    def _turn(self, stored: Stored, track: str | None) -> int:
+        """Add a checkpoint, unless it is there by another ref; return its number."""
+        c = stored.checkpoint
+        for (number,) in self.db.execute("SELECT id FROM turn WHERE oid = ?", (stored.id,)):
+            return int(number)
+        place = parse_transcript(c.agent.transcript) if c.agent and c.agent.session else None
+        session = f"{c.agent.name}/{c.agent.session}" if c.agent and place else None
+        at = int(c.created.timestamp() * 1000)
+        values = (stored.id, track, at, session, place.lines if place else None)
+        sql = "INSERT INTO turn (oid, track, at, session, lines) VALUES (?, ?, ?, ?, ?)"
+        number = self.db.execute(sql, values).lastrowid or 0
+        self.index.put(_words(self.baton, stored, whole=place is None or place.stored is None), turn=number, at=at)
+        if session is not None:
+            self.sessions.add(session)
+        return number
+
+    def _talk(self, ref: str, tip: Oid, agent: str, session: str) -> None:
+        """Read a conversation; of what is known of it, what is said there still stays."""
+        of, objects = client(agent), self.baton.repo.objects
+        talk = kept(objects, tip, agent, session)
+        parts = list(objects.read_many(talk.chunks))
+        if any(part is None or part.kind != "blob" or part.data is None for part in parts):
+            raise RecordError(f"commit {tip} does not hold the chunks of a conversation")
+        raw = b"".join(part.data for part in parts if part is not None and part.data is not None)
+        raw = clean(self.baton.redactor, raw) if talk.exact else raw  # earlier versions stored it as it was
+        rows = [
+            (one.line, kind, text)
+            for one in (passages(of, raw) if of is not None else ())
+            for kind, text in _parts(one.who, one.text)
+        ]
+        commit = self.baton.store.commit(tip)
+        at = int(commit.author.split()[-2]) * 1000 if commit is not None else 0
+        with self.index.writing():
+            sql = "INSERT INTO talk (ref, session) VALUES (?, ?) ON CONFLICT (ref) DO UPDATE SET session = excluded.session"
+            self.db.execute(sql, (ref, f"{agent}/{session}"))
+            [(number,)] = self.db.execute("SELECT id FROM talk WHERE ref = ?", (ref,))
+            known = self.index.all("SELECT id, line, kind, sum FROM mark WHERE talk = ? ORDER BY id", number)
+            same = 0
+            for (_, *have), (line, kind, text) in zip(known, rows, strict=False):
+                if have != [line, kind, zlib.crc32(text.encode())]:
+                    break
+                same += 1
+            self.index.remove([row[0] for row in known[same:]])
+            for line, kind, text in rows[same:]:
+                self.index.put([(kind, text)], at=at, talk=number, line=line)
+            self._note(ref, tip)
+        self.sessions.add(f"{agent}/{session}")
+
+    def _place(self, session: str) -> None:
+        """Give each passage of a session the turn that it is in: the first checkpoint that goes as far."""
+        talks = [row[0] for row in self.index.all("SELECT id FROM talk WHERE session = ?", session)]
+        turns = self.index.all("SELECT id, at, lines FROM turn WHERE session = ? ORDER BY lines, at, id", session)
+        below = 0
+        sql = "UPDATE mark SET turn = ?, at = ? WHERE talk = ? AND line > ? AND line <= ? AND turn != ?"
+        for turn, at, lines in turns if talks else ():
+            for talk in talks if lines > below else ():
+                self.db.execute(sql, (turn, at, talk, below, lines, turn))
+            below = max(below, lines)
+        for talk in talks:
+            self.db.execute("UPDATE mark SET turn = 0 WHERE talk = ? AND line > ? AND turn != 0", (talk, below))
+
+    def _forget(self, ref: str) -> None:
+        """Take out a ref that is gone, and the conversation at it; checkpoints go with the commits that no chain has."""
+        for number, session in self.index.all("SELECT id, session FROM talk WHERE ref = ?", ref):
+            self.index.remove([row[0] for row in self.index.all("SELECT id FROM mark WHERE talk = ?", number)])
+            self.db.execute("DELETE FROM talk WHERE id = ?", (number,))
+            self.sessions.add(session)
+        for table, column in (("ref", "name"), ("problem", "ref")):
+            self.db.execute(f"DELETE FROM {table} WHERE {column} = ?", (ref,))
+
+    def _sweep(self) -> None:
+        """Take out the checkpoints that no chain has any more, or that were dropped."""
+        store, chains = self.baton.store, {ref: oid for ref, oid in self.refs.items() if ref != META and not _is_talk(ref)}
+        live = {ref: store.objects.first_parents(oid) for ref, oid in chains.items() if oid.strip("0")}
+        own = {oid for ref, oids in live.items() if not ref.startswith(REMOTES) for oid in oids}
+        drops = dropping(store, sorted({found[0] for ref in chains if (found := remote_of(ref)) is not None}))
+        gone = {str(oid) for (oid,) in self.index.all("SELECT oid FROM link")} - {oid for oids in live.values() for oid in oids}
+        self.db.executemany("DELETE FROM link WHERE oid = ?", [(oid,) for oid in gone])
+        for oid, commit in self.index.all("SELECT turn.oid, link.oid FROM turn JOIN link ON turn = turn.id"):
+            if drops.dropped(str(oid)) and commit not in own:
+                self.db.execute("UPDATE link SET turn = 0 WHERE oid = ?", (commit,))
+        sql = "SELECT id, session FROM turn WHERE NOT EXISTS (SELECT 1 FROM link WHERE turn = turn.id)"
+        for number, session in self.index.all(sql):
+            self.index.remove([row[0] for row in self.index.all("SELECT id FROM mark WHERE turn = ? AND talk = 0", number)])
+            self.db.execute("DELETE FROM turn WHERE id = ?", (number,))
+            if session:
+                self.sessions.add(str(session))
+
+
+def _words(baton: Baton, stored: Stored, *, whole: bool) -> Iterator[tuple[int, str]]:
+    """Yield the words of a checkpoint, and what was asked in its turn; with ``whole`` also what is kept beside it of the
+    conversation, where that is not stored."""
+    item = document(stored.checkpoint)
+    asked, words, c = own_prompt(item), own_words(item), stored.checkpoint
+    if asked:
+        words.remove(asked)
+    if is_turn(c.kind, c.step):  # its step is the session's first prompt, and its last
+        words.remove(c.step)
+        asked = asked or prompt_in(c.step)
+    if asked:
+        yield from _split(PROMPT, asked)
+    if text := "\n".join(text for text in words if text.strip()):
+        yield from _split(WORDS, text)
+    observed = c.observed
+    told = baton.told(stored) if whole and observed is not None and observed.said is not None else None
+    if told is not None:
+        for kind, one in ((PROMPT, told.latest or (*told.asked, None)[-1]), (AGENT, told.said)):
+            if one is not None and not one.earlier and one.text.strip():
+                yield from _split(kind, one.text)
+
+
+def _parts(who: str, text: str) -> Iterator[tuple[int, str]]:
+    kind = {"user": USER, "assistant": AGENT, "call": CALL, "tool": OUTPUT}.get(who, OTHER)
+    return _split(kind, text)
+
+
+def _split(kind: int, text: str) -> Iterator[tuple[int, str]]:
+    """Yield a text in parts, cut at the ends of lines; of a line that is longer than one the parts share some words."""
+    text = text.replace("\0", " ").encode("utf-8", "replace").decode()
+    most = _PART_OF_OUTPUT if kind in (CALL, OUTPUT, OTHER) else _PART
+    while len(text) > most + most // 4:
+        end = text.rfind("\n", most // 2, most) + 1
+        yield kind, text[: end or most]
+        text = text[end or most - _SHARED :]
+    yield kind, text

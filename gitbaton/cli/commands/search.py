@@ -1,0 +1,159 @@
+"""``git baton search``."""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated, Optional
+
+from gitbaton.base import terminal
+from gitbaton.base.codec import Json, counted, in_quotes, plain, timestamp
+from gitbaton.base.errors import UsageError
+from gitbaton.care.search.finding import PLACES, FoundPassage, FoundTurn, SearchQuery, SearchResult, search
+from gitbaton.checkpoints.baton import Baton
+from gitbaton.checkpoints.render import porcelain, stored_document, title
+from gitbaton.cli.common import AsJson, Nul, Porcelain, left_out, one_of, opened, paged, print_json
+from gitbaton.cli.look import Look
+from gitbaton.cli.options import Argument, Invocation, Option
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+COLUMNS = ("id", "track", "created", "in", "command", "passage")
+_COUNT = 20
+
+
+def command(
+    ctx: Invocation,
+    words: Annotated[list[str], Argument(metavar="WORDS...", help='All of them; "of several words" as they stand.')],
+    places: Annotated[
+        Optional[list[str]], Option("--in", metavar="PLACE", help="In words, prompts or conversations; default: all of them.")
+    ] = None,
+    track: Annotated[Optional[str], Option("--track", metavar="NAME", help="Only in this track; default: all.")] = None,
+    since: Annotated[
+        Optional[str], Option("--since", "--after", metavar="DATE", help="Not older: '2 hours ago', '2026-01-31'.")
+    ] = None,
+    limit: Annotated[int, Option("-n", "--max-count", metavar="N", min=1, help="Find at most N turns; -3 is -n 3.")] = _COUNT,
+    json: AsJson = False,
+    stable: Porcelain = False,
+    nul: Nul = False,
+) -> int:
+    """Find what was said and written, in all tracks and stored conversations, newest first.
+
+    A turn is found where all WORDS stand together: in a checkpoint's own words (step, note, decisions, next_cmd, label), or in
+    one message of its conversation: a prompt, what the agent said, a tool's call or output (of a long one, in one part of some
+    fifty lines). Upper and lower case are the same, and a part of a word counts: 'refund' finds 'refunds'. Below each turn
+    stand the passages, and the command that shows them.
+
+    PLACE is words, prompts (what the user asked) or conversations (prompts included), and may be given several times. An index
+    in the git directory makes it fast; it follows the refs at every search, and may be removed at any time.
+
+    Exit status: 0 where something is found, 1 where nothing is.
+
+    Examples:
+        git baton search refund webhook
+        git baton search "rate limit" --in prompts --since "2 weeks ago"
+        git baton search parse_config --track parser
+    """
+    one_of(json=json, porcelain=stable or nul)
+    for place in places or ():
+        if place not in PLACES:
+            *others, last = map(in_quotes, PLACES)
+            raise UsageError(f"--in is {in_quotes(place)}; it can be {', '.join(others)} or {last}")
+    with opened(ctx, talks="indexing for search") as baton:
+        query = SearchQuery(
+            texts=tuple(word[1:-1] if len(word) > 2 and word[0] == word[-1] == '"' else word for word in words),
+            places=tuple(places or ("words", "conversations")),
+            track=track,
+            since=_moment(baton, since),
+            limit=limit,
+        )
+        found = search(baton, query)
+        if json:
+            print_json(document(baton, found))
+        elif stable or nul:
+            rows = [_fields(baton, one, passage) for one in found.turns for passage in one.passages]
+            foreign = [one.stored for one in found.turns if one.stored is not None]
+            terminal.write(porcelain(COLUMNS, rows, nul=nul, foreign=foreign, more=["# more"] if found.more else []))
+        elif found.turns:
+            with paged(ctx, baton) as look:
+                terminal.say_lines(lines(baton, look, found))
+        left_out(found.problems)
+        if found.behind:
+            terminal.warn(f"{counted(found.behind, 'ref')} not searched yet: another process is indexing them")
+        if found.note:
+            terminal.warn(f"the search index cannot be used: {plain(found.note)}")
+        if track is not None and not found.turns:
+            baton.tip(track)  # says that there is none
+    return 0 if found.turns else 1
+
+
+def _moment(baton: Baton, since: Optional[str]) -> "Optional[datetime]":
+    if since is None:
+        return None
+    from gitbaton.checkpoints.names import moment_of
+
+    return moment_of(baton.store, since, "as in '2 hours ago' or '2026-01-31'")
+
+
+def shows(baton: Baton, one: FoundTurn, passage: FoundPassage) -> str:
+    """Return the command that shows a passage; empty where no checkpoint goes as far yet."""
+    if one.stored is None:
+        return ""
+    return f"git baton {'transcript show' if passage.line else 'show'} {baton.short(one.stored.id)}"
+
+
+def lines(baton: Baton, look: Look, found: SearchResult) -> Iterator[str]:
+    """Yield what was found for people: of each turn the checkpoint, its passages, and the command that shows them."""
+    ids = look.ids(one.stored.id for one in found.turns if one.stored is not None)
+    for number, one in enumerate(found.turns):
+        mark = look.text(look.mark(one.stored)) if one.stored is not None else ""
+        if one.stored is not None:
+            c, cell = one.stored.checkpoint, ids[one.stored.id]
+            head = (*cell, (f"  {look.age(c.created)}  {plain(c.track)}  ", ""), *look.words(one.stored, title(one.stored)[0]))
+        else:
+            head = ((f"{one.agent} {one.session}  a turn that no checkpoint holds yet", ""),)
+        yield from [""] if number else []
+        yield look.fit(head)
+        for passage in one.passages:
+            for row, hits in zip(passage.lines, passage.hits, strict=True):
+                yield f"{mark}    {look.paint(f'{passage.who}:', 'heading')} {_marked(look, row, hits)}"
+        commands = dict.fromkeys(filter(None, (shows(baton, one, passage) for passage in one.passages)))
+        more = f"    and {counted(one.more, 'passage')} more: " if one.more else "    "
+        yield from [look.paint(f"{more}{' and '.join(commands)}", "home")] if commands else []
+    if found.more:
+        yield ""
+        yield look.paint("there is more: a greater -n finds it", "home")
+
+
+def _marked(look: Look, row: str, hits: Sequence[tuple[int, int]]) -> str:
+    """Return a line with what was looked for in its colour."""
+    parts, at = list[str](), 0
+    for start, end in hits:
+        if start >= at:
+            parts += [row[at:start], look.paint(row[start:end], "match")]
+            at = end
+    return "".join([*parts, row[at:]])
+
+
+def document(baton: Baton, found: SearchResult) -> dict[str, Json]:
+    """Return what was found for ``--json``."""
+    turns: list[Json] = []
+    for one in found.turns:
+        passages: list[Json] = [
+            {
+                "in": passage.who,
+                "lines": list(passage.lines),
+                "hits": [[list(span) for span in spans] for spans in passage.hits],
+                "line": passage.line or None,
+                "command": shows(baton, one, passage) or None,
+            }
+            for passage in one.passages
+        ]
+        checkpoint = stored_document(one.stored) if one.stored is not None else None
+        session: Json = {"agent": one.agent, "session": one.session} if one.stored is None else None
+        turns.append({"passages": passages, "more": one.more, "checkpoint": checkpoint, "conversation": session})
+    return {"found": turns, "more": found.more, "not_indexed": found.behind}
+
+
+def _fields(baton: Baton, one: FoundTurn, passage: FoundPassage) -> tuple[str, ...]:
+    c = one.stored.checkpoint if one.stored is not None else None
+    who = (one.stored.id, c.track, timestamp(c.created)) if one.stored is not None and c is not None else ("", "", "")
+    return (*who, passage.who, shows(baton, one, passage), " ... ".join(passage.lines))

@@ -1,0 +1,231 @@
+"""``git baton search``: what was said and written is found by parts of words, newest first; what is gone is not found, and the
+index can go at any time."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import sqlite3
+import stat
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.kit import Sandbox
+from tests.kit.talks import Talk
+
+INDEX = ".git/baton/search.sqlite"
+
+
+@pytest.fixture
+def talk(repo: Sandbox, tmp_path: Path) -> Talk:
+    """Two turns of a session that is stored."""
+    snap(repo, "work", "begun")
+    talk = Talk(repo, tmp_path / "talk.jsonl")
+    talk.fire("start")
+    turn(talk, "the refund webhook must not fire twice", "Done: handle_refund keeps the event's id in src/pay/hook.py.")
+    talk.run("grep -rn idempotency src", "src/pay/hook.py:12: # the idempotency key of the event")
+    turn(talk, "now the e-mail to the customer", "The mail is sent by send_receipt.")
+    return talk
+
+
+def snap(repo: Sandbox, track: str, step: str, note: str = "") -> str:
+    """A checkpoint that is written by hand; its id."""
+    return str(
+        repo.ok("snapshot", "--json", "--track", track, step, *(["--note", note] if note else [])).json["checkpoint"]["id"]
+    )
+
+
+def turn(talk: Talk, prompt: str, said: str) -> None:
+    """A turn that changes a file."""
+    talk.fire("prompt", prompt=prompt)
+    talk.ask(prompt)
+    talk.edit("a.txt", prompt)
+    talk.say(said)
+    talk.stop()
+
+
+def found(repo: Sandbox, *words: str) -> list[tuple[str, list[tuple[str, str]]]]:
+    """What is found, as the title of each turn and its passages."""
+    done = repo.baton("search", *words, "--json")
+    turns = done.json["found"]
+    assert done.code == (0 if turns else 1), done.err
+    return [(one["checkpoint"]["step"], [(p["in"], p["lines"][0]) for p in one["passages"]]) for one in turns]
+
+
+def where(repo: Sandbox, *words: str) -> list[str]:
+    """What kinds of passages are found, the newest turn's first."""
+    return [kind for _, passages in found(repo, *words) for kind, _ in passages]
+
+
+def test_words_prompts_and_conversations_are_found_with_the_command_that_shows_them(talk: Talk) -> None:
+    repo = talk.repo
+    snap(repo, "other", "refunds are documented", note="see the webhook's page")
+    done = repo.ok("search", "refund", "webhook")
+    assert re.fullmatch(
+        r"""(\w+)  now  other  refunds are documented
+    words: refunds are documented
+    words: see the webhook's page
+    git baton show \w+
+
+(\w+)  now  work  turn 1  the refund webhook must not fire twice
+    prompt: the refund webhook must not fire twice
+(?:    \w+: .*refund.*\n)*    git baton (?:transcript )?show \w+(?: and git baton (?:transcript )?show \w+)?
+""",
+        done.out,
+    )
+    for one in repo.ok("search", "refund", "--json").json["found"]:
+        for passage in one["passages"]:
+            shown = repo.ok(*shlex.split(passage["command"])[2:]).out
+            hits = [line[a:b] for line, spans in zip(passage["lines"], passage["hits"], strict=True) for a, b in spans]
+            assert hits and all(hit in shown for hit in hits)
+    assert where(repo, "idempotency key") == ["output"] and where(repo, "grep", "idempotency") == ["call"]
+    assert where(repo, "send_receipt") == ["agent"] and where(repo, "src/pay/hook") == ["output", "agent"]
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("refund", 1),
+        ("REFUNDS", 1),
+        ("efund", 1),
+        ("parse_config", 1),
+        ("config", 1),
+        ("src/pay.py", 1),
+        ("退款", 1),
+        ("款", 1),
+        ("错误", 1),
+        ("q", 0),
+        ("v2", 1),
+        ("refund parse_config", 1),
+        ("refund nothing", 0),
+        ("'refunds are done'", 1),
+        ("'are refunds'", 0),
+        ("'\"refunds are\"'", 1),
+        ("a%b", 1),
+        ("a_b", 0),
+        ('say\\"hi', 1),
+        ("NEAR", 0),
+        ("done AND", 0),
+        ("straße", 1),
+        ("*", 0),
+    ],
+)
+def test_parts_of_words_count_and_all_words_must_be_there(repo: Sandbox, words: str, expected: int) -> None:
+    snap(repo, "pay", "refunds are done", note='parse_config in src/pay.py, v2: 修复退款错误, a%b say"hi, straße')
+    assert len(found(repo, *shlex.split(words))) == expected
+
+
+def test_where_which_track_since_when_and_how_many(talk: Talk) -> None:
+    repo = talk.repo
+    snap(repo, "other", "the refund of the words")
+    assert where(repo, "refund", "--in", "words") == ["words"]
+    assert set(where(repo, "refund", "--in", "prompts")) == {"prompt"}
+    assert set(where(repo, "refund", "--in", "conversations")) == {"prompt", "agent", "call"}
+    assert len(found(repo, "refund")) == 2 == len(found(repo, "refund", "--since", "1 hour ago"))
+    assert found(repo, "refund", "--since", "2030-01-01") == []
+    assert [step for step, _ in found(repo, "refund", "--track", "other")] == ["the refund of the words"]
+    assert len(found(repo, "refund", "--track", "work")) == 1
+    one = repo.ok("search", "refund", "-1")
+    assert "the refund of the words" in one.out and one.out.endswith("\nthere is more: a greater -n finds it\n")
+    assert repo.ok("search", "refund", "-n", "1", "--json").json["more"] is True
+    rows = repo.ok("search", "refund", "--porcelain").out.splitlines()
+    assert rows[:2] == ["# baton porcelain v1", "# id track created in command passage"]
+    assert all(row.count("\t") == 5 for row in rows[2:])
+    for words, code, said in (
+        (("search", "nothing-of-the-kind"), 1, ""),
+        (("search",), 129, "fatal: "),
+        (("search", " "), 129, "fatal: what is looked for is empty"),
+        (("search", "a", "--in", "files"), 129, "fatal: --in is 'files'; it can be 'words', 'prompts' or 'conversations'"),
+        (("search", "a", "--track", "none"), 2, "fatal: there is no track 'none'"),
+    ):
+        done = repo.baton(*words)
+        assert (done.code, done.out, done.err[: len(said)]) == (code, "", said)
+
+
+def test_the_index_follows_what_is_said_and_taken_back(talk: Talk) -> None:
+    repo = talk.repo
+    assert found(repo, "zebra") == []
+    before = talk.ask("please paint a zebra")
+    turn(talk, "a second zebra", "Two zebras.")
+    assert len(found(repo, "zebra")) == 1 and where(repo, "two zebras") == ["agent"]
+    talk.back(before)
+    turn(talk, "a horse instead", "One horse.")
+    assert where(repo, "two zebras") == [] and where(repo, "one horse") == ["agent"]
+
+
+def held(repo: Sandbox) -> bytes:
+    """All bytes of the index and of what SQLite keeps beside it."""
+    return b"".join(path.read_bytes() for path in (repo.path / ".git/baton").glob("search.sqlite*"))
+
+
+def test_what_is_forgotten_or_pruned_is_not_found_and_not_in_the_index(talk: Talk) -> None:
+    repo = talk.repo
+    gone = snap(repo, "t", "the xylophone is tuned")
+    kept = snap(repo, "t", "the piano is tuned")
+    assert gone and kept and len(found(repo, "tuned")) == 2 and b"xylophone" in held(repo)
+    repo.ok("prune", "t", "--keep-last", "1", "--yes")
+    assert b"xylophone" not in held(repo) and b"piano" in held(repo)
+    assert [step for step, _ in found(repo, "tuned")] == ["the piano is tuned"]
+    [one] = repo.ok("search", "send_receipt", "--json").json["found"]
+    repo.baton("forget", "--everywhere", "--yes", one["checkpoint"]["id"])
+    assert b"send_receipt" not in held(repo)
+    assert found(repo, "send_receipt") == [] and b"send_receipt" not in held(repo)
+
+
+@pytest.mark.parametrize("content", [b"", b"no database", b"SQLite format 3\0" + bytes(200), None])
+def test_an_index_that_is_none_of_ours_is_made_anew(repo: Sandbox, content: bytes | None) -> None:
+    snap(repo, "t", "the piano is tuned")
+    assert len(found(repo, "piano")) == 1
+    path = repo.path / INDEX
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    if content is None:  # of a version to come
+        with sqlite3.connect(path) as database:
+            database.execute("PRAGMA user_version = 99")
+    else:
+        path.write_bytes(content)
+    assert len(found(repo, "piano")) == 1
+    path.write_bytes(path.read_bytes()[:9000] + b"\xff" * 9000)
+    assert len(found(repo, "piano")) == 1
+
+
+def test_where_no_index_can_be_written_all_is_read(repo: Sandbox) -> None:
+    snap(repo, "t", "the piano is tuned")
+    (repo.path / INDEX).mkdir()
+    done = repo.ok("search", "piano")
+    assert "the piano is tuned" in done.out and done.err.startswith("warning: the search index cannot be used: ")
+
+
+def test_without_full_text_search_all_is_looked_through(talk: Talk, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Poor(sqlite3.Connection):
+        def execute(self, sql: str, *values: Any) -> sqlite3.Cursor:
+            if "fts5" in sql:
+                raise sqlite3.OperationalError("no such module: fts5")
+            return super().execute(sql, *values)
+
+    monkeypatch.setattr(sqlite3, "connect", _with(sqlite3.connect, Poor))
+    from gitbaton.care.search.finding import SearchQuery, search
+
+    with talk.repo.open() as baton:
+        result = search(baton, SearchQuery(texts=("send_receipt",)))
+    assert [one.passages[0].who for one in result.turns] == ["agent"]
+
+
+def _with(connect: Any, factory: type[sqlite3.Connection]) -> Any:
+    return lambda *words, **more: connect(*words, **{**more, "factory": factory})
+
+
+@pytest.mark.deep
+def test_searches_at_once_all_find_it(talk: Talk) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: talk.repo.baton("search", "send_receipt", "--json"), range(4)))
+    assert [(one.code, len(one.json["found"]), one.err) for one in found] == [(0, 1, "")] * 4
+
+
+def test_words_that_drive_a_terminal_do_not(repo: Sandbox) -> None:
+    snap(repo, "t", "ring", note="a bell\x1b[31m and a \u202e mark")
+    assert "\x1b" not in repo.ok("search", "bell").out and "\u202e" not in repo.ok("search", "bell").out
+    assert os.path.isfile(repo.path / INDEX)
