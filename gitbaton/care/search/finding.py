@@ -65,7 +65,7 @@ class FoundPassage:
 
 
 @value
-class FoundTurn:
+class TurnHit:
     """A checkpoint with the passages of its words and turn, and how many ``more`` there are. ``stored``: None for the end of a
     conversation that no checkpoint holds yet: that of the ``session`` of an ``agent``."""
 
@@ -82,7 +82,7 @@ class SearchResult:
     """The turns that were found, newest first, whether there is ``more``, and what could not be read. ``behind``: how many refs
     are not in the index yet; ``note``: why the index was of no use."""
 
-    turns: tuple[FoundTurn, ...]
+    turns: tuple[TurnHit, ...]
     more: bool
     problems: tuple[Problem, ...]
     behind: int = 0
@@ -118,7 +118,7 @@ def search(baton: Baton, query: SearchQuery) -> SearchResult:
     raise AssertionError
 
 
-def _found(baton: Baton, index: SearchIndex, query: SearchQuery) -> tuple[Iterator[FoundTurn], bool]:
+def _found(baton: Baton, index: SearchIndex, query: SearchQuery) -> tuple[Iterator[TurnHit], bool]:
     """Return the turns with a passage that holds all, and whether there are more than are wanted."""
     patterns = [_pattern(text) for text in query.texts]
     shown, kinds = dict[tuple[int, int], list[FoundPassage]](), {kind for place in query.places for kind in PLACES[place]}
@@ -216,7 +216,7 @@ def _turns(
     shown: Mapping[tuple[int, int], list[FoundPassage]],
     counts: Mapping[tuple[int, int], int],
     times: Mapping[tuple[int, int], int],
-) -> Iterator[FoundTurn]:
+) -> Iterator[TurnHit]:
     """Yield what was found with its checkpoints, as they lie in git; one that cannot be read is none."""
     store = baton.store
     store.chains()  # so that it is known which are only fetched
@@ -228,7 +228,7 @@ def _turns(
                 break
         for (name,) in index.all("SELECT session FROM talk WHERE id = ?", talk):
             agent, _, session = str(name).partition("/")
-        yield FoundTurn(
+        yield TurnHit(
             stored=stored,
             passages=tuple(passages),
             more=counts[turn, talk] - len(passages),

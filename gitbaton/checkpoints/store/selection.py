@@ -175,8 +175,10 @@ def _between(created: str, wanted: Selection) -> bool:
 
 def own_prompt(item: Any) -> str:
     """Return what was asked in the turn of a record, and not before; empty where nothing was."""
+    if "imported" in item:
+        return str(item["imported"]["prompt"])
     turn = item["kind"] == "auto" and not at_prompt(item["kind"], item["step"])
-    asked = (item.get("observed") or {}).get("asked") if turn else [{"text": item["imported"]["prompt"]}] * ("imported" in item)
+    asked = (item.get("observed") or {}).get("asked") if turn else None
     return str(asked[-1]["text"]) if asked else ""
 
 

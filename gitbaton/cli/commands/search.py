@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 from gitbaton.base import terminal
 from gitbaton.base.codec import Json, counted, in_quotes, plain, timestamp
 from gitbaton.base.errors import UsageError
-from gitbaton.care.search.finding import PLACES, FoundPassage, FoundTurn, SearchQuery, SearchResult, search
+from gitbaton.care.search.finding import PLACES, FoundPassage, SearchQuery, SearchResult, TurnHit, search
 from gitbaton.checkpoints.baton import Baton
 from gitbaton.checkpoints.render import porcelain, stored_document, title
 from gitbaton.cli.common import AsJson, Nul, Porcelain, left_out, one_of, opened, paged, print_json
@@ -93,7 +93,7 @@ def _moment(baton: Baton, since: Optional[str]) -> "Optional[datetime]":
     return moment_of(baton.store, since, "as in '2 hours ago' or '2026-01-31'")
 
 
-def shows(baton: Baton, one: FoundTurn, passage: FoundPassage) -> str:
+def shows(baton: Baton, one: TurnHit, passage: FoundPassage) -> str:
     """Return the command that shows a passage; empty where no checkpoint goes as far yet."""
     if one.stored is None:
         return ""
@@ -153,7 +153,7 @@ def document(baton: Baton, found: SearchResult) -> dict[str, Json]:
     return {"found": turns, "more": found.more, "not_indexed": found.behind}
 
 
-def _fields(baton: Baton, one: FoundTurn, passage: FoundPassage) -> tuple[str, ...]:
+def _fields(baton: Baton, one: TurnHit, passage: FoundPassage) -> tuple[str, ...]:
     c = one.stored.checkpoint if one.stored is not None else None
     who = (one.stored.id, c.track, timestamp(c.created)) if one.stored is not None and c is not None else ("", "", "")
     return (*who, passage.who, shows(baton, one, passage), " ... ".join(passage.lines))
