@@ -156,11 +156,11 @@ def recorded(agent: str, home: Path, records: Iterable[Record] = ()) -> Path:
     return path
 
 
-def taken(agent: str, repo: Sandbox, path: Path, mode: Mode = "full") -> str:
-    """A checkpoint of track ``agent`` at the end of the turn that is on record; its id."""
+def taken(agent: str, repo: Sandbox, path: Path, mode: Mode = "full", track: str = "") -> str:
+    """A checkpoint, of track ``agent`` if of no other, at the end of the turn that is on record; its id."""
     event = HookEvent(agent=agent, name="Stop", moment="turn", session=SESSION, transcript=str(path))
     with repo.open(door="binary") as baton:
         found = record(baton, event, mode, None)
         assert found is not None
         told = Agent(name=agent, session=SESSION, transcript=transcript_text(found))
-        return baton.snapshot("talk", track=agent, agent=told).stored.id
+        return baton.snapshot("talk", track=track or agent, agent=told).stored.id

@@ -222,7 +222,10 @@ def tell_written(plan: "conversations.ConversationPlan", target: Stored, *, dry_
     if json:
         path = path_document(plan.path)
         of = plan.converted
-        told: dict[str, Json] = {"messages": of.said, "left_out": of.left_out, "cut": of.cut} if of else {}
+        told: dict[str, Json] = {}
+        if of is not None:
+            left = {name.replace(" ", "_"): number for name, number in of.left_out.items()}
+            told = {"messages": of.said, "left_out": left, "cut": of.cut}
         print_json({"target": target.id, "agent": plan.agent, "session": plan.session, "path": path, "command": line, **told})
     else:
         terminal.say(f"{'would write' if dry_run else 'written'}: {path_in_quotes(plan.path)}")

@@ -342,8 +342,8 @@ class RewindDialog:
         except BatonError as error:
             terminal.say(f"conversation: not offered: {plain(error.message)}")
             return None
-        lines = counted(plan.data.count(b"\n"), "line")
-        terminal.say(f"conversation: {lines}, as a new session of {in_quotes(plan.agent)}")
+        size = counted(plan.converted.said, "message") if plan.converted else counted(plan.data.count(b"\n"), "line")
+        terminal.say(f"conversation: {size}, as a new session of {in_quotes(plan.agent)}")
         return plan
 
     def _shown(self, order: Order, label: str) -> Optional[RestorePlan]:
