@@ -130,9 +130,10 @@ class Client(Protocol):
 
     Its conversations. ``files``: patterns of the file of a session below ``folder``, {0} its id and {1} the first eight
     characters of that; ``rooted``: a file beside the folder of such a file that holds the path of the folder it works in.
-    ``mark``: an expression without which a line of it tells nothing. ``calls``: whether it writes down that it calls a hook.
-    ``resume``: the command that resumes a session {0}, written in the file {1}; empty where it can resume none that is
-    written for it.
+    ``mark``: an expression without which a line of it tells nothing. ``part``: one that the first line of a subagent's own
+    holds. ``compacts``: one of a line that says that the window was compacted, where no hook is called for that. ``calls``:
+    whether it writes down that it calls a hook. ``resume``: the command that resumes a session {0}, written in the file {1};
+    empty where it can resume none that is written for it.
     """
 
     name: str
@@ -166,6 +167,8 @@ class Client(Protocol):
     plugin: Plugin | None = None
     rooted: str = ""
     mark: bytes | None = None
+    part: bytes = b""
+    compacts: bytes = b""
     calls: bool = False
     resume: str = ""
 

@@ -49,13 +49,13 @@ class OpenCode(Client):
 
     name = "opencode"
     title = "OpenCode"
-    programs = ("opencode",)
+    programs: tuple[str, ...] = ("opencode",)
     shape = "plugin"
     project = ".opencode/plugins/gitbaton.js"
     folder = ".config/opencode"
     moved = (("XDG_CONFIG_HOME", "opencode"),)
     user = "plugins/gitbaton.js"
-    plugin = Plugin(folder="opencode", hooks="plugins/gitbaton-plugin.js", place="")
+    plugin: Plugin | None = Plugin(folder="opencode", hooks="plugins/gitbaton-plugin.js", place="")
     remarks = ("it may put package.json, node_modules and a .gitignore beside the folder 'plugins'; its own doing",)
     events = {
         "context": ("start", "full"),
@@ -110,6 +110,11 @@ class OpenCode(Client):
         elif kind == "tool":
             yield from _call(at, word(data.get("callID")), data.get("tool"), dict_of(data.get("state")))
 
+    def database(self, env: Mapping[str, str]) -> str:
+        """The file of its database."""
+        home = env.get("XDG_DATA_HOME") or f"{env.get('HOME', '/')}/.local/share"
+        return f"{home}/{self.name}/{self.name}.db"
+
     def rows(self, session: str, since: int, env: Mapping[str, str], most: int) -> Query | None:
         """Parts of messages, each beside its message."""
         sql = (
@@ -117,17 +122,17 @@ class OpenCode(Client):
             " message.data AS message FROM part JOIN message ON part.message_id = message.id"
             f" WHERE part.session_id = ? AND part.time_updated > ? ORDER BY part.time_created DESC, part.id DESC LIMIT {most}"
         )
-        return Query(path=_database(env), sql=sql, values=(session, since))
+        return Query(path=self.database(env), sql=sql, values=(session, since))
 
     def sessions(self, env: Mapping[str, str]) -> Query | None:
         """Sessions without a parent."""
         sql = "SELECT id, directory AS folder FROM session WHERE parent_id IS NULL ORDER BY time_created, id"
-        return Query(path=_database(env), sql=sql)
+        return Query(path=self.database(env), sql=sql)
 
     def left(self, session: str, until: int, env: Mapping[str, str]) -> Query | None:
         """Messages are deleted when they are taken back."""
         sql = "SELECT COUNT(*) AS number FROM message WHERE session_id = ? AND time_created <= ?"
-        return Query(path=_database(env), sql=sql, values=(session, until))
+        return Query(path=self.database(env), sql=sql, values=(session, until))
 
     def record(self, row: Mapping[str, Any]) -> tuple[Record | None, object]:
         """The columns of a part and of its message."""
@@ -143,7 +148,7 @@ class OpenCode(Client):
         if session is None:
             return None
         sql = f"SELECT * FROM todo WHERE session_id = ? ORDER BY position LIMIT {most}"
-        return Query(path=_database(env), sql=sql, values=(session,))
+        return Query(path=self.database(env), sql=sql, values=(session,))
 
     def planned(self, rows: Sequence[Mapping[str, object]]) -> Planned | None:
         """Rows of ``todo``: content, status, position, time_updated."""
@@ -161,7 +166,7 @@ class OpenCode(Client):
             " FROM message WHERE json_extract(data, '$.role') = 'user' AND provider <> 'unknown'"
             " ORDER BY time_created DESC LIMIT 1"
         )
-        return Query(path=_database(env), sql=sql)
+        return Query(path=self.database(env), sql=sql)
 
     def written(self, messages: Sequence[Message], new: NewSession) -> Iterator[Record]:
         """One record, of the form that it exports and imports."""
@@ -193,7 +198,7 @@ class OpenCode(Client):
 
     def place(self, new: NewSession, env: Mapping[str, str]) -> str:
         """Beside its database."""
-        return f"{_database(env).rpartition('/')[0]}/gitbaton/{new.id}.json"
+        return f"{self.database(env).rpartition('/')[0]}/gitbaton/{new.id}.json"
 
 
 CLIENT = OpenCode()
@@ -223,11 +228,6 @@ def _called(command: Message, key: str, at: int) -> Record:
         "callID": key,
         "state": {**state, "title": title, "metadata": {}, "time": {"start": at, "end": at}},
     }
-
-
-def _database(env: Mapping[str, str]) -> str:
-    home = env.get("XDG_DATA_HOME") or f"{env.get('HOME', '/')}/.local/share"
-    return f"{home}/opencode/opencode.db"
 
 
 def _unquoted(prompt: str) -> str:

@@ -50,7 +50,9 @@ KNOWN = {
     "opencode": KnownClient(runs=r"\.opencode/.*|opencode\.jsonc?", database=True),
     "copilot": KnownClient(session="COPILOT_AGENT_SESSION_ID", runs=r"\.github/hooks/.*"),
     "cursor": KnownClient(runs=r"\.cursor/.*"),
+    "kilo": KnownClient(runs=r"\.kilo(?:code)?/.*|kilo\.jsonc?", database=True),
     "qwen": KnownClient(session="QWEN_CODE_SESSION_ID", runs=r"\.qwen/.*"),
+    "droid": KnownClient(runs=r"\.factory/.*"),
 }
 """The clients that we know, in the order of their birth here: each has a module of its name. (Gemini CLI sets a variable for
 hooks alone.)"""

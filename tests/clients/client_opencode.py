@@ -29,11 +29,13 @@ def config(url: str) -> dict[str, Any]:
 class OpenCode:
     """OpenCode in a workshop, with a scripted model of its own provider."""
 
+    name = "opencode"
+
     def __init__(self, program: str, workshop: Workshop, model: Model) -> None:
         self.program, self.workshop, self.model = program, workshop, model
-        self.env = dict.fromkeys(("OPENCODE_DISABLE_AUTOUPDATE", "OPENCODE_DISABLE_MODELS_FETCH"), "1")
-        self.env |= {"OPENCODE_DISABLE_LSP_DOWNLOAD": "1", "npm_config_registry": model.url + REGISTRY}
-        settings = workshop.home / ".config" / "opencode" / "opencode.json"
+        self.env = {f"{self.name.upper()}_DISABLE_{what}": "1" for what in ("AUTOUPDATE", "MODELS_FETCH", "LSP_DOWNLOAD")}
+        self.env |= {"npm_config_registry": model.url + REGISTRY}
+        settings = workshop.home / ".config" / self.name / f"{self.name}.json"
         settings.parent.mkdir(parents=True)
         settings.write_text(json.dumps(config(model.url)))
 

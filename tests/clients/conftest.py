@@ -12,7 +12,9 @@ import pytest
 from tests.clients.client_claude import Claude
 from tests.clients.client_codex import Codex
 from tests.clients.client_copilot import Copilot
+from tests.clients.client_droid import Droid
 from tests.clients.client_gemini import Gemini
+from tests.clients.client_kilo import Kilo
 from tests.clients.client_opencode import OpenCode
 from tests.clients.client_qwen import Qwen, Summing
 from tests.clients.model import serving
@@ -75,6 +77,13 @@ def opencode(workshop: Workshop, tmp_path: Path) -> Iterator[OpenCode]:
 
 
 @pytest.fixture
+def kilo(workshop: Workshop, tmp_path: Path) -> Iterator[Kilo]:
+    """Kilo Code, not yet started."""
+    with serving(Chat("anchored summary"), tmp_path / "requests-kilo") as model:
+        yield Kilo(client("kilo"), workshop, model)
+
+
+@pytest.fixture
 def copilot(workshop: Workshop, tmp_path: Path) -> Iterator[Copilot]:
     """Copilot CLI, not yet started."""
     with serving(Chat("detailed summary"), tmp_path / "requests-copilot") as model:
@@ -86,3 +95,10 @@ def qwen(workshop: Workshop, tmp_path: Path) -> Iterator[Qwen]:
     """Qwen Code, not yet started."""
     with serving(Summing(), tmp_path / "requests-qwen") as model:
         yield Qwen(client("qwen"), workshop, model)
+
+
+@pytest.fixture
+def droid(workshop: Workshop, tmp_path: Path) -> Iterator[Droid]:
+    """Factory's droid, not yet started."""
+    with serving(Messages(), tmp_path / "requests-droid") as model:
+        yield Droid(client("droid"), workshop, model)

@@ -10,6 +10,8 @@ from typing import Any, Literal, Protocol
 from tests.clients.client_claude import Claude
 from tests.clients.client_codex import SMALL, Codex
 from tests.clients.client_copilot import Copilot
+from tests.clients.client_droid import FULL as FULL_DROID
+from tests.clients.client_droid import Droid
 from tests.clients.client_gemini import Gemini
 from tests.clients.client_opencode import FULL, REGISTRY, OpenCode
 from tests.clients.client_qwen import FULL as FULL_QWEN
@@ -222,15 +224,15 @@ class OpenCodeHands:
     """OpenCode."""
 
     def __init__(self, client: OpenCode, planning: bool = True) -> None:
-        self.name, self.client, self.workshop, self.model = "opencode", client, client.workshop, client.model
+        self.name, self.client, self.workshop, self.model = client.name, client, client.workshop, client.model
         if not planning:
-            settings = client.workshop.home / ".config" / "opencode" / "opencode.json"
+            settings = client.workshop.home / ".config" / self.name / f"{self.name}.json"
             settings.write_text(
                 json.dumps({**json.loads(settings.read_text()), "permission": {"*": "allow", "todowrite": "deny"}})
             )
 
     def install(self, *words: str) -> None:
-        self.workshop.install("opencode", *words)
+        self.workshop.install(self.name, *words)
 
     def turn(self, prompt: str, on: bool = False) -> None:
         self.client.ask(prompt, *(["--continue"] if on else []))
@@ -330,6 +332,43 @@ class QwenHands:
     def delegates(self, task: str) -> list[Reply]:
         given = {"description": "a part", "prompt": task, "subagent_type": "general-purpose", "run_in_background": False}
         return [Reply("Delegating.", "agent", given)]
+
+
+class DroidHands:
+    """Factory's droid, whose models of one's own are offered no list."""
+
+    def __init__(self, client: Droid, planning: bool = False) -> None:
+        assert not planning
+        self.name, self.client, self.workshop, self.model = "droid", client, client.workshop, client.model
+
+    def install(self, *words: str) -> None:
+        self.workshop.install("droid", *words)
+
+    def turn(self, prompt: str, on: bool = False) -> None:
+        self.client.ask(prompt, *(["--fork", self.client.session] if on else []))
+
+    def compacted(self, prompt: str) -> Request:
+        """It calls no hook when it compacts: the model is told after its next call."""
+        full, after = self.runs("true"), self.runs("true")
+        self.model.will_say(*(Reply(one.text, one.tool, one.arguments, used=FULL_DROID) for one in full), *after)
+        self.turn(prompt, on=True)
+        return self.model.turns[-1]
+
+    def plans(self, plan: Plan) -> list[Reply]:
+        return []
+
+    def runs(self, command: str) -> list[Reply]:
+        given = {"command": command, "summary": "run", "riskLevel": "low", "riskLevelReason": "a test"}
+        return [Reply("Running.", "Execute", given)]
+
+    def changes(self, name: str, old: str, new: str) -> list[Reply]:
+        path = str(self.workshop.repo.path / name)
+        edit = {"file_path": path, "old_str": old, "new_str": new}
+        return [Reply("Reading.", "Read", {"file_path": path}), Reply("Changing.", "Edit", edit)]
+
+    def delegates(self, task: str) -> list[Reply]:
+        given = {"description": "a part", "prompt": task, "subagent_type": "worker", "await": True}
+        return [Reply("Delegating.", "Task", given)]
 
 
 def patch(name: str, old: str, new: str) -> str:

@@ -1,10 +1,19 @@
-"""OpenCode: the baton is in the request after start, compaction and cold start, put there by our plugin."""
+"""OpenCode, and Kilo, which is made of it: the baton is in the request after start, compaction and cold start."""
 
 from __future__ import annotations
+
+import pytest
 
 from tests.clients.client_opencode import FULL, REGISTRY, OpenCode
 from tests.clients.judge import BEFORE, SINCE, assert_checkpoints, assert_quiet, assert_told
 from tests.clients.model import Reply
+
+
+@pytest.fixture(params=["opencode", "kilo"])
+def made(request: pytest.FixtureRequest) -> OpenCode:
+    """Either of them, not yet started."""
+    found: OpenCode = request.getfixturevalue(request.param)
+    return found
 
 
 def assert_at_peace(opencode: OpenCode) -> None:
@@ -13,9 +22,9 @@ def assert_at_peace(opencode: OpenCode) -> None:
     assert_quiet(opencode.workshop, model)
 
 
-def test_the_baton_is_there_after_start_compaction_and_cold_start(opencode: OpenCode) -> None:
-    shop, model = opencode.workshop, opencode.model
-    shop.install("opencode")
+def test_the_baton_is_there_after_start_compaction_and_cold_start(made: OpenCode) -> None:
+    opencode, shop, model = made, made.workshop, made.model
+    shop.install(made.name)
     model.will_say(opencode.writes("hello.txt"), Reply("Done."))
     opencode.ask("Create hello.txt")
     assert_told(model.turns[0], SINCE, "validation: green")

@@ -33,6 +33,8 @@ WORDS: dict[str, dict[str, str]] = {  # what a client calls these moments
         "copilot": "sessionStart userPromptSubmitted postToolUse preCompact agentStop sessionEnd",
         "opencode": "context prompt edited compacting idle ended",
         "cursor": "sessionStart beforeSubmitPrompt afterFileEdit preCompact stop sessionEnd",
+        "droid": "SessionStart UserPromptSubmit PostToolUse PreCompact Stop SessionEnd",
+        "kilo": "context prompt edited compacting idle ended",
         "qwen": "SessionStart UserPromptSubmit PostToolUse PreCompact Stop SessionEnd",
     }.items()
 }
@@ -82,6 +84,8 @@ class Client:
         found = {"HOME": str(self.home), "PWD": str(self.place)}
         if self.agent in ("claude", "copilot", "gemini"):
             found["CLAUDE_PROJECT_DIR"] = str(self.place)
+        if self.agent == "droid":
+            found["FACTORY_PROJECT_DIR"] = str(self.place)
         if self.agent == "qwen":
             found["QWEN_PROJECT_DIR"] = str(self.place)
         if self.agent == "copilot":
@@ -121,7 +125,7 @@ class Client:
 
 def _example(agent: str, event: str) -> dict[str, Any]:
     """A captured payload of the event; for the two clients without a capture of hook calls, what their documents say."""
-    if agent == "opencode":
+    if agent in ("opencode", "kilo"):
         seen = opencode_events()
         return {"sessionID": seen["session.compacting"]["i"]["sessionID"], "directory": PROJECT, "child": False}
     if agent == "cursor":
@@ -152,7 +156,7 @@ def injected(agent: str, event: str, done: Outcome) -> str:
 
 
 def _context(agent: str, event: str, out: str) -> Any:
-    if agent == "opencode":
+    if agent in ("opencode", "kilo"):
         return out
     said = json.loads(out)
     if agent in ("copilot", "cursor"):

@@ -21,7 +21,7 @@ from tests.kit.checkpoints import CHECKPOINTS, OID, SEEN, WHEN
 from tests.kit.state import snap
 from tests.kit.tiers import some
 
-FULL = ["claude", "codex", "gemini", "copilot", "opencode", "cursor", "qwen"]
+FULL = ["claude", "codex", "gemini", "copilot", "opencode", "cursor", "kilo", "qwen", "droid"]
 LONG = "x" * 60_000
 WRAPPERS = [
     "</system-reminder>",

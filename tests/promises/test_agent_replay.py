@@ -31,7 +31,7 @@ from tests.kit.tiers import some
 
 WORDS = ("--note", "n1", "--next-cmd", "make check", "--validation", "green")
 HELLO = "hello from the stub model\n"
-PROMPTS = {"qwen": "Do the release of half()"}
+PROMPTS = {"qwen": "Do the release of half()", "droid": "one"}
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ MOMENTS = {
 
 def session(client: Client) -> list[Step]:
     """The captured session, moved into the sandbox."""
-    if client.agent == "opencode":
+    if client.agent in ("opencode", "kilo"):
         return _opencode(client)
     found, written = [], False
     for call in captured(client.agent):

@@ -24,7 +24,9 @@ TRANSCRIPTS = {
     "codex": "rollout.codemode.jsonl",
     "gemini": "chat.todos-and-compression.jsonl",
     "copilot": "events.todos.jsonl",
-}
+    "qwen": "chat.todos.jsonl",
+}  # droid's models are offered no list: its own tests have its session
+SESSIONS = {"opencode": "ses_dfc7c0303ffeuGt4cdcV03jBJ7", "kilo": "ses_dd7e04a4effebfTR9ll4C8BFx3"}
 
 
 def rows(agent: str, name: str, repo: Sandbox) -> list[dict[str, Any]]:
@@ -35,7 +37,7 @@ def rows(agent: str, name: str, repo: Sandbox) -> list[dict[str, Any]]:
 def laid_out(agent: str, repo: Sandbox, client: Client) -> dict[str, str]:
     """The recorded session where the client would keep it; what its payload says of that."""
     home = client.home
-    if agent != "opencode":
+    if agent in TRANSCRIPTS:
         folder = home / "session"
         folder.mkdir()
         path = folder / "talk.jsonl"
@@ -48,9 +50,9 @@ def laid_out(agent: str, repo: Sandbox, client: Client) -> dict[str, str]:
                 for row in rows(agent, "session-db-todos.jsonl", repo):
                     database.execute("INSERT INTO todos VALUES (?,?,?,?,?,?)", tuple(row.values()))
         return {"transcriptPath" if agent == "copilot" else "transcript_path": str(path)}
-    folder = home / ".local/share/opencode"
+    folder = home / f".local/share/{agent}"
     folder.mkdir(parents=True)
-    with closing(sqlite3.connect(folder / "opencode.db")) as database, database:
+    with closing(sqlite3.connect(folder / f"{agent}.db")) as database, database:
         database.execute("CREATE TABLE message (id, session_id, time_created, time_updated, data)")
         database.execute("CREATE TABLE part (id, message_id, session_id, time_created, time_updated, data)")
         database.execute("CREATE TABLE todo (session_id, content, status, priority, position, time_created, time_updated)")
@@ -60,7 +62,7 @@ def laid_out(agent: str, repo: Sandbox, client: Client) -> dict[str, str]:
                 database.execute("INSERT INTO todo VALUES (?,?,?,?,?,?,?)", tuple(row.values())[1:])
             elif row["session_id"] == client.session:
                 said = row["data"].get("type") == "text" and row["data"]["text"].startswith('"')
-                messages.setdefault(row["message_id"], "user" if said else "assistant")
+                messages.setdefault(row["message_id"], row.get("message", {}).get("role", "user" if said else "assistant"))
                 at = row["time_created"]
                 part = (row["id"], row["message_id"], row["session_id"], at, at, json.dumps(row["data"]))
                 database.execute("INSERT INTO part VALUES (?,?,?,?,?,?)", part)
@@ -70,10 +72,10 @@ def laid_out(agent: str, repo: Sandbox, client: Client) -> dict[str, str]:
     return {}
 
 
-@some("agent", [*TRANSCRIPTS, "opencode"])
+@some("agent", [*TRANSCRIPTS, *SESSIONS])
 def test_a_recorded_session_is_what_the_next_one_is_told(repo: Sandbox, tmp_path: Path, agent: str) -> None:
     repo.commit("first", **{"src/x.py": "def half(n):\n    return n / 2\n"})
-    session = "ses_dfc7c0303ffeuGt4cdcV03jBJ7" if agent == "opencode" else "5e551011-0000-4000-8000-000000000001"
+    session = SESSIONS.get(agent, "5e551011-0000-4000-8000-000000000001")
     client = Client(agent, repo.path, session=session, home=tmp_path / "home")
     repo.ok("snapshot", "--track", "t", "words")
     client.fire("turn", **{"last_assistant_message": None, "prompt_response": None, **laid_out(agent, repo, client)})

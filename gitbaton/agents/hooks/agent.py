@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import time
 from contextlib import suppress
@@ -107,7 +108,7 @@ def run(words: list[str]) -> None:
     try:
         with deadline(seconds):
             work.data = terminal.read_input(MAX_PAYLOAD)
-            work.event = read(call.agent, call.event, work.data, os.environ)
+            work.event = _placed(read(call.agent, call.event, work.data, os.environ))
             if work.event is not None and work.event.moment == "command":
                 _guard(work, work.event)
             elif work.event is not None and work.event.moment in ("child-start", "child-end"):
@@ -126,6 +127,20 @@ def run(words: list[str]) -> None:
     finally:
         if work.repo is not None:
             work.repo.clear()
+
+
+def _placed(event: HookEvent | None) -> HookEvent | None:
+    """An event, as a subagent's where the session is one's: some clients say so nowhere but in its transcript."""
+    of = client(event.agent) if event is not None else None
+    if event is None or of is None or not of.part or event.child:
+        return event
+    from gitbaton.agents.transcripts.files import BLOCK, opened
+
+    fd = opened(event.transcript)
+    if fd is None:
+        return event
+    with open(fd, "rb") as file:
+        return replace(event, child=re.search(of.part, file.readline(BLOCK)) is not None)
 
 
 def _seconds(call: HookCall) -> float:
@@ -319,7 +334,7 @@ def _attend(work: _Work, event: HookEvent) -> None:
         return
     before, left = session, work.late is not None and event.moment == "start"
     if work.late is None:
-        flagged = event.inject == "flagged" and session.compacted
+        flagged = event.inject == "flagged" and (session.compacted or _compacted(event))
         if event.inject == "nudge":
             session = _nudged(work, event, session)
         if event.inject in ("full", "short") or flagged:
@@ -337,6 +352,16 @@ def _attend(work: _Work, event: HookEvent) -> None:
         _keep(work, event, before if event.moment == "prompt" else session)  # what is there came before the prompt
     if event.moment == "start":
         sessions.prune(repo)
+
+
+def _compacted(event: HookEvent) -> bool:
+    """Whether its client's transcript says that the window was compacted, of one that calls no hook then."""
+    of = client(event.agent)
+    if of is None or not of.compacts:
+        return False
+    from gitbaton.agents.transcripts.files import compacted
+
+    return compacted(event)
 
 
 def _noted(repo: Repo, event: HookEvent, session: Session, *, told: bool) -> Session:

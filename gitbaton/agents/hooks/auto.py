@@ -392,10 +392,11 @@ def _kept(baton: Baton, agent: Agent, said: Told) -> Oid | None:
 
 
 def on_record(said: str, session: Session, observed: Observed | None, seen: Seen) -> str:
-    """Return the step by the prompts on record where the hooks have heard of others: of some that the user took back, or that
-    came after the end of the turn."""
+    """Return the step by the prompts on record where the hooks have heard of none, or of others: of some that the user took
+    back, or that came after the end of the turn."""
     begun, _, rest = said.partition(": ")
-    if begun not in (TURN_ENDED, NOT_ENDED) or not rest or not (seen.taken or seen.later):
+    unheard = not rest and not session.prompt and not seen.later
+    if begun not in (TURN_ENDED, NOT_ENDED) or not (unheard or (rest and (seen.taken or seen.later))):
         return said
     prompts = [first_line(one.text) for one in (observed.asked if observed else ()) if not (one.earlier or one.kind)]
     newest = first_line(session.prompt)
@@ -404,12 +405,13 @@ def on_record(said: str, session: Session, observed: Observed | None, seen: Seen
         if seen.later and _same_line(text, newest):
             return seen.facts.heard_of
         gone = seen.taken and not idle(text) and not any(_same_line(text, one) for one in prompts)
-        return instead if gone else text
+        return instead if gone or unheard else text
 
     first, _, last = rest.rpartition(LAST_PROMPT)
     first = of_turn(first or last, next(iter(prompts), ""))
     last = of_turn(last, next(reversed(prompts), ""))
     more = f"{LAST_PROMPT}{last}" if last not in ("", first) else ""
+    first = _begun(first, _TASK) if more and unheard else first
     return f"{begun}: {first}{more}" if first else begun
 
 

@@ -31,6 +31,7 @@ _TAIL = 256 << 10
 _ESCAPED = 6  # bytes that JSON takes at most for one of text
 KEPT_SECONDS = 14 * 86_400
 _FORGOTTEN = b"forgotten"
+_TOLD = b"git baton: the state of track"
 _MAX_BYTES = 512
 _V1, _V2 = re.compile(r"1 (\w+) (\d+) ([0-9a-f]{64})"), re.compile(r"2 (\w+) (\d+) ([0-9a-f]{64}) ([0-9a-f]{64}) (\d+) (\d+)")
 _PAUSES, _PAUSE = 15, 0.01  # seconds each
@@ -132,6 +133,19 @@ def _calls(of: Client, tail: bytes, name: str) -> bool:
     """Whether the last call of a hook that the client has written down is the one for an event."""
     found = (of.called(line, name) for line in reversed(tail.split(b"\n")[:-1]))
     return next((called for called in found if called is not None), False)
+
+
+def compacted(event: HookEvent) -> bool:
+    """Whether the window was compacted since a session was told of the state here, as its file says both."""
+    of, fd = client(event.agent), opened(event.transcript)
+    if of is None or fd is None:
+        return False
+    with open(fd, "rb"), suppress(OSError):
+        size = os.fstat(fd).st_size
+        for line in lines_back(fd, max(0, size - _LOOKED), size):
+            if _TOLD in line or re.search(of.compacts, line):
+                return _TOLD not in line
+    return False
 
 
 def _last(fd: int, agent: str, start: int, end: int) -> str | None:

@@ -50,7 +50,7 @@ def command(
     dry_run: DryRun = False,
     json: Annotated[bool, Option("--json", help="Print JSON (list, doctor).")] = False,
 ) -> int:
-    """Join coding agents on: claude, codex, gemini, opencode, copilot, cursor, qwen.
+    """Join coding agents on: claude, codex, gemini, opencode, copilot, cursor, kilo, qwen, droid.
 
     Their hooks take checkpoints and tell the model where things stand.
 

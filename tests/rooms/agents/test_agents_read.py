@@ -46,6 +46,12 @@ QWEN: dict[str, Any] = {
     "transcript": "/home/dev/.qwen/projects/-home-dev-project/chats/e1bc1b6a-8ef1-4031-9d3a-cab3edf07fb5.jsonl",
 }
 QWENS = f"{QWEN['transcript'].removesuffix('.jsonl').replace('chats', 'subagents')}/agent-general-purpose-call_13.jsonl"
+DROID: dict[str, Any] = {
+    "agent": "droid",
+    "session": "7da4655b-c5a6-4c71-8da8-91196765f26f",
+    "cwd": DIR,
+    "transcript": "/home/dev/.factory/sessions/-home-dev-project/7da4655b-c5a6-4c71-8da8-91196765f26f.jsonl",
+}
 ASKED = "Create hello.txt"
 LOOK, PRINT = "cat hello.txt && git status --short", "printf %s 'hello from the stub model\n' > 'hello.txt'"
 MOMENTS = (
@@ -106,6 +112,27 @@ EXPECTED: dict[str, list[HookEvent]] = {
         HookEvent(**COPILOT, name="agentStop", moment="turn", transcript=COPILOT_FILE),
         HookEvent(**COPILOT, name="sessionEnd", moment="end"),
         HookEvent(**COPILOT, name="sessionStart", moment="start", inject="full", source="resume"),
+    ],
+    "droid": [
+        HookEvent(**DROID, name="SessionStart", moment="start", inject="full", source="startup"),
+        HookEvent(**DROID, name="UserPromptSubmit", moment="prompt", inject="flagged", prompt="one"),
+        HookEvent(**DROID, name="PreToolUse", moment="other"),
+        HookEvent(**DROID, name="PreToolUse", moment="command", command="sh -c 'exit 3'"),
+        HookEvent(**DROID, name="PostToolUse", moment="edit", inject="flagged", edited=(f"{DIR}/src/x.py",)),
+        HookEvent(**DROID, name="PostToolUse", moment="edit", inject="flagged"),
+        HookEvent(**DROID, name="Stop", moment="turn"),
+        HookEvent(**DROID, name="PreCompact", moment="compact"),
+        HookEvent(
+            agent="droid",
+            session="d620ced2-73fa-4e5f-bf8e-6394ab4994e1",
+            cwd=DIR,
+            transcript=DROID["transcript"].replace(DROID["session"], "d620ced2-73fa-4e5f-bf8e-6394ab4994e1"),
+            name="SessionStart",
+            moment="start",
+            inject="full",
+            source="compact",
+        ),
+        HookEvent(**DROID, name="SessionEnd", moment="end"),
     ],
     "qwen": [
         HookEvent(**QWEN, name="SessionStart", moment="start", inject="full", source="startup"),
@@ -275,8 +302,9 @@ HOME_OF = {
     "copilot": "COPILOT_PROJECT_DIR",
     "cursor": "CURSOR_PROJECT_DIR",
     "qwen": "QWEN_PROJECT_DIR",
+    "droid": "FACTORY_PROJECT_DIR",
 }
-START = {"copilot": "sessionStart", "cursor": "sessionStart", "opencode": "context"}
+START = {"copilot": "sessionStart", "cursor": "sessionStart", "opencode": "context", "kilo": "context"}
 BROKEN = {
     "empty": b"",
     "blank": b" \n",
@@ -319,7 +347,7 @@ def test_the_environment_of_another_client_does_not_count() -> None:
     everything = {name: f"/{name}" for name in (*HOME_OF.values(), "GEMINI_CWD")}
     places = {agent: told(agent, "x", b"", **everything).cwd for agent in NAMES}
     own = {agent: f"/{name}" for agent, name in HOME_OF.items()}
-    assert places == {**own, "gemini": "/GEMINI_CWD", "codex": None, "opencode": None}
+    assert places == {**own, "gemini": "/GEMINI_CWD", "codex": None, "opencode": None, "kilo": None}
     assert told("claude", "Stop", {"cwd": "/payload"}, CLAUDE_PROJECT_DIR="/env").cwd == "/payload"
 
 

@@ -16,7 +16,7 @@ from gitbaton.agents.records import MAX_LINE, Renamed
 from gitbaton.agents.signs import Message
 from tests.kit.tables import each
 
-AGENTS = ("claude", "codex", "gemini", "copilot", "cursor", "opencode", "qwen", "")
+AGENTS = ("claude", "codex", "gemini", "copilot", "cursor", "opencode", "kilo", "qwen", "droid", "")
 NEW = "0f0f0f0f-0000-4000-8000-000000000000"
 OLD = "126d733a-9d0b-4572-8a3a-1bab79f5ecab"
 
@@ -341,7 +341,8 @@ def test_places_are_below_the_client_s_own_folder() -> None:
     assert places("codex", "a-1", env)[1] == ("/c", "archived_sessions/rollout-*-a-1.jsonl")
     assert places("claude", "a-1", env) == [("/h/.claude", "projects/*/a-1.jsonl")]
     assert places("gemini", "0123456789", env) == [("/h/.gemini", "tmp/*/chats/session-*-01234567.jsonl")]
+    assert places("droid", "a-1", env) == [("/h/.factory", "sessions/*/a-1.jsonl")]
     assert places("qwen", "a-1", {**env, "QWEN_HOME": "/q"}) == [("/q", "projects/*/chats/a-1.jsonl")]
-    assert [places(a, "a-1", env) for a in ("cursor", "opencode", "", "x")] == [[]] * 4
+    assert [places(a, "a-1", env) for a in ("cursor", "opencode", "kilo", "", "x")] == [[]] * 5
     assert [places("claude", s, env) for s in ("../a", "a/b", "*", "", "a\n", "x" * 129)] == [[]] * 6
     assert places("claude", "a", {"HOME": "rel"}) == [] and places("claude", "a", {}) == []

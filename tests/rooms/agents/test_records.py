@@ -19,12 +19,12 @@ from tests.kit.places import DATA
 from tests.kit.tables import each
 from tests.kit.tiers import examples, model
 
-AGENTS = ("claude", "codex", "gemini", "copilot", "opencode", "cursor", "qwen", "")
+AGENTS = ("claude", "codex", "gemini", "copilot", "opencode", "cursor", "kilo", "qwen", "droid", "")
 RECORDED = (
     *(("claude", "transcript.tasks"), ("claude", "transcript.todowrite"), ("claude", "transcript.subagent")),
     *(("codex", "rollout.plan"), ("codex", "rollout.codemode"), ("codex", "rollout.longrunning")),
     *(("gemini", "chat.todos-and-compression"), ("copilot", "events.todos"), ("opencode", "db-rows")),
-    ("qwen", "chat.todos"),
+    *(("qwen", "chat.todos"), ("droid", "session.todos")),
 )
 USERS = ("msg_20383ffad001ObeN2vU9y9vBr5", "msg_2038450a9001TeISgEV3gXKL87", "msg_2038471ca001r0qflfT3MI8zCY")
 SUMMARY = "msg_203844ce6001zCMaL1O2ztx6q9"
@@ -149,6 +149,7 @@ COPILOTS = [
             [*ASKED, *PLANS, *WORK, *PLANNED, *SAID, "asked continue please", TURN[1]],
         ),
         ("qwen", "chat.todos", [*ASKED, *PLANS, *WORK, *PLANNED, *SAID, *TURN]),
+        ("droid", "session.todos", [*ASKED, *WORK, *SAID, *TURN]),
     ],
 )
 def test_a_recorded_session_tells_all_that_was_done(agent: str, name: str, expected: list[str]) -> None:
@@ -158,7 +159,7 @@ def test_a_recorded_session_tells_all_that_was_done(agent: str, name: str, expec
 @each("agent, name", [row for row in RECORDED if row[1] not in ("transcript.subagent", "rollout.longrunning")])
 def test_a_plan_in_the_end(agent: str, name: str) -> None:
     found = [sign for record in recorded(agent, name) for sign in signs(agent, record)]
-    assert final(found) == ([] if agent == "copilot" else END)
+    assert final(found) == ([] if agent in ("copilot", "droid") else END)
 
 
 @each(
@@ -945,4 +946,4 @@ def test_a_record_with_other_values_is_no_error(data: st.DataObject) -> None:
             assert all(field.encode("utf-8") or not field for field in fields if isinstance(field, str))
     assert found == list(signs(agent, mutant))
     assert not found or may_tell(agent, json.dumps(mutant).encode())
-    assert agent == "opencode" or all(not list(signs(other, mutant)) for other in ("cursor", "", "opencode"))
+    assert agent == "opencode" or all(not list(signs(other, mutant)) for other in ("cursor", "", "opencode", "kilo"))

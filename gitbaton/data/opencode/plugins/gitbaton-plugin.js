@@ -1,8 +1,9 @@
-// Tells OpenCode's model where work stands, and lets git baton take checkpoints.
+// Tells the model of OpenCode, or of Kilo, where work stands, and lets git baton take checkpoints.
 // gitbaton:plugin
 import { spawnSync } from "node:child_process"
 
 const TRACK = null
+const AGENT = /[\\/]kilo[^\\/]*$/.test(process.execPath) ? "kilo" : "opencode" // which of the two runs this
 const PLUGIN = true // whether it stands in a plugin, which also acts where no checkpoint is yet
 const FRESH = 5000 // ms for which an answer that was empty is believed
 const LIMIT = 5000 // ms for one call; git-baton itself ends sooner
@@ -32,7 +33,7 @@ export const GitBaton = async ({ directory, worktree }) => {
     if (missing) return ""
     try {
       const input = JSON.stringify({ sessionID, directory: place, ...more })
-      const args = ["hook", "opencode", word, ...(TRACK === null ? [] : ["--track", TRACK]), ...(PLUGIN ? ["--plugin"] : [])]
+      const args = ["hook", AGENT, word, ...(TRACK === null ? [] : ["--track", TRACK]), ...(PLUGIN ? ["--plugin"] : [])]
       const done = spawnSync("git-baton", args, {
         cwd: place,
         input,
@@ -52,7 +53,7 @@ export const GitBaton = async ({ directory, worktree }) => {
     if (!sessions.has(id)) sessions.set(id, { text: "", at: 0, stale: true, busy: false })
     return sessions.get(id)
   }
-  const ours = (id) => typeof id === "string" && id !== "" && !children.has(id)
+  const ours = (id) => typeof id === "string" && id !== "" && !id.startsWith("title-") && !children.has(id)
   const quiet = (hook) => async (...given) => {
     if (loaded.get(place) !== me) return
     try {
