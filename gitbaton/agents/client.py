@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from gitbaton.agents.payload import absolute, edited_in, fields_of, names_one, valid, word
-from gitbaton.agents.signs import Asked, Message, Planned, Record, RecordStep, Shown, Sign
+from gitbaton.agents.signs import Answered, Asked, Message, Planned, Record, RecordStep, Shown, Sign
 from gitbaton.base.clients import NAMES, HookEvent, Inject, Moment
 from gitbaton.base.model import DoctorFinding
 from gitbaton.base.values import TYPE_CHECKING, value
@@ -222,6 +222,10 @@ class Client(Protocol):
         """Yield what a record of its transcript shows, and the signs of what was done, in its order; nothing for parts that are
         not as expected. One call that edits several files begins and ends under its key once for each."""
         return iter(())
+
+    def model(self, record: Record) -> str:
+        """Return the model that a record names; empty where it names none."""
+        return next((sign.model for sign in self.read(record) if isinstance(sign, Answered) and sign.model), "")
 
     def task(self, record: Record) -> str:
         """Return the task that a record of a subagent's own conversation gives; empty where it gives none."""

@@ -13,6 +13,7 @@ from gitbaton.agents.records import (
     as_text,
     dict_of,
     ended,
+    is_model,
     iso,
     list_of,
     name_of,
@@ -183,6 +184,11 @@ class Codex(Client):
         elif payload.get("type") == "item_completed":
             begun, done = (time_of(payload.get(name)) for name in ("started_at_ms", "completed_at_ms"))
             yield from _item(dict_of(payload.get("item")), begun or at, done or at)
+
+    def model(self, record: Record) -> str:
+        """At the begin of a turn, and where it changes in one."""
+        found = dict_of(record.get("payload")).get("model") if record.get("type") == "turn_context" else None
+        return found if is_model(found) else ""
 
     def id_of(self, record: Record) -> object:
         """Of an item of a response, or of its call."""

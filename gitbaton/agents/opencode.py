@@ -13,6 +13,7 @@ from gitbaton.agents.records import (
     dict_of,
     edited,
     ended,
+    is_model,
     items_of,
     list_of,
     looked,
@@ -114,6 +115,11 @@ class OpenCode(Client):
         """The file of its database."""
         home = env.get("XDG_DATA_HOME") or f"{env.get('HOME', '/')}/.local/share"
         return f"{home}/{self.name}/{self.name}.db"
+
+    def model(self, record: Record) -> str:
+        """Beside each part of an answer."""
+        found = record.get("model") if record.get("message_role") == "assistant" else None
+        return found if is_model(found) else ""
 
     def rows(self, session: str, since: int, env: Mapping[str, str], most: int) -> Query | None:
         """Parts of messages, each beside its message."""

@@ -32,6 +32,8 @@ from gitbaton.base.model import Usage
 from gitbaton.base.values import TYPE_CHECKING, value
 
 if TYPE_CHECKING:
+    from typing import TypeGuard
+
     from gitbaton.agents.signs import Sign, State
 
 MAX_LINE = 8 << 20  # of a longer line nothing is shown, and no id is looked for in it
@@ -384,12 +386,17 @@ def replied(
     at: float | None, key: str | None, model: object, read: object = None, wrote: object = None, cached: object = 0
 ) -> Iterator[Sign]:
     """The answer to a request: which model gave it, how many tokens it ``read``, also those from its cache, and ``wrote``."""
-    name = model if isinstance(model, str) and re.match(_MODEL, model) else ""
+    name = model if is_model(model) else ""
     counts = [count for count in (read, wrote, cached) if isinstance(count, int) and not isinstance(count, bool)]
     whole = len(counts) == 3 and all(0 <= count < _MS for count in counts)
     usage = Usage(input=max(0, counts[0] - counts[2]), output=counts[1], cached=counts[2]) if whole else None
     if key and (name or usage):
         yield Answered(at=at, key=key, model=name, usage=usage)
+
+
+def is_model(found: object) -> TypeGuard[str]:
+    """Whether something is the name of a model, in one word."""
+    return isinstance(found, str) and re.match(_MODEL, found) is not None
 
 
 def summed(*counts: object) -> int | None:

@@ -32,10 +32,12 @@ else:
 @value
 class KnownClient:
     """A client as far as others than its module know it. ``session``: the variable that is set for what it starts, with the id
-    that its hooks get; empty where there is none. ``runs``: an expression for the files of a work tree that it runs, or takes
-    commands from, when it is opened there. ``database``: it keeps what was said in one."""
+    that its hooks get, and ``mark`` another one that is set there; empty where there is none. ``runs``: an expression for the
+    files of a work tree that it runs, or takes commands from, when it is opened there. ``database``: it keeps what was said in
+    one."""
 
     session: str = ""
+    mark: str = ""
     runs: str = ""
     database: bool = False
 
@@ -46,8 +48,8 @@ KNOWN = {
         runs=r"\.claude/(?:hooks/.*|skills/[^/]+/(?:\.claude-plugin|hooks)/.*|settings(?:\.local)?\.json)|\.mcp\.json",
     ),
     "codex": KnownClient(session="CODEX_SESSION_ID", runs=r"\.codex/.*"),
-    "gemini": KnownClient(runs=r"\.gemini/.*"),
-    "opencode": KnownClient(runs=r"\.opencode/.*|opencode\.jsonc?", database=True),
+    "gemini": KnownClient(mark="GEMINI_CLI", runs=r"\.gemini/.*"),
+    "opencode": KnownClient(mark="OPENCODE", runs=r"\.opencode/.*|opencode\.jsonc?", database=True),
     "copilot": KnownClient(session="COPILOT_AGENT_SESSION_ID", runs=r"\.github/hooks/.*"),
     "cursor": KnownClient(runs=r"\.cursor/.*"),
     "kilo": KnownClient(runs=r"\.kilo(?:code)?/.*|kilo\.jsonc?", database=True),
@@ -98,10 +100,17 @@ class HookEvent:
     edited: tuple[str, ...] = ()
 
 
-def agent_of(env: Mapping[str, str]) -> Agent | None:
-    """Return the agent that started a process with this environment; None where no client says so."""
+def agents_of(env: Mapping[str, str]) -> list[Agent]:
+    """Return the agents in whose commands a process with this environment runs: one may have started another. Those that name
+    no session come last."""
+    found = []
     for name, of in KNOWN.items():
         session = env.get(of.session, "") if of.session else ""
         if session.isascii() and session.isprintable() and 0 < len(session) <= 128:
-            return Agent(name=name, session=session)
-    return None
+            found.append(Agent(name=name, session=session))
+    return found + [Agent(name=name) for name, of in KNOWN.items() if of.mark and env.get(of.mark)]
+
+
+def agent_of(env: Mapping[str, str]) -> Agent | None:
+    """Return the agent that started a process with this environment; None where no client names its session."""
+    return next((agent for agent in agents_of(env) if agent.session), None)

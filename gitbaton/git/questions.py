@@ -78,6 +78,15 @@ def remove_local(repo: Repo, key: str, text: str) -> None:
         raise GitError(f"cannot remove '{key}' from the configuration: {result.fatal()}")
 
 
+def add_trailers(repo: Repo, path: str, trailers: Sequence[str]) -> None:
+    """Add trailers to a commit's message, a file, those that it has not; as git does, above its comments and what it cuts off.
+    Raises GitError."""
+    places = ("--where", "end", "--if-exists", "addIfDifferent", "--if-missing", "add")
+    words = [word for trailer in trailers for word in ("--trailer", trailer)]
+    of = ("-c", "trailer.separators=:", "interpret-trailers", "--in-place", "--no-divider")
+    repo.git.out(*of, *places, *words, os.path.abspath(path))
+
+
 def everywhere(root: str | None) -> tuple[bool, bool]:
     """Whether baton.everywhere is on in a work tree, or outside any, and whether a repository sets it, where it does not
     count."""

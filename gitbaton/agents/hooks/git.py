@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 from gitbaton.agents.hooks.guard import log
@@ -110,7 +111,11 @@ def run(words: list[str]) -> None:
         event = words[0] if words else ""
         baton = Baton(door="binary")
         baton.repo.git.timeout = PATIENCE
-        if event == "post-rewrite":
+        if event == "prepare-commit-msg":
+            from gitbaton.agents.hooks.trailers import sign
+
+            sign(baton, words[1], os.environ)
+        elif event == "post-rewrite":
             carry(baton, read_pairs(sys.stdin.buffer.read(8 << 20)))
         elif event in ("post-checkout", "post-commit", "post-merge"):
             for line in drift_lines(baton, event):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 
 from gitbaton.agents.install import kepthooks
-from gitbaton.agents.install.kepthooks import EVENTS, HooksDraft, aside, is_ours
+from gitbaton.agents.install.kepthooks import ALL, TRAILERS, HooksDraft, aside, is_ours, wanted
 from gitbaton.agents.install.plan import InstallPlan, InstallRecord, digest, drop_folders, read, refuse_others, write
 from gitbaton.base.codec import counted, in_quotes
 from gitbaton.base.errors import BatonError, UsageError
@@ -34,7 +34,7 @@ STATE = ("detached", "quiet")  # what the hook scripts keep in a git directory f
 def scripts() -> dict[str, bytes]:
     """The hook scripts as they ship."""
     for folder in (os.path.join(DATA, "hooks"), os.path.join(DATA, "../../hooks")):
-        found = {event: read(os.path.join(folder, event)) for event in EVENTS}
+        found = {event: read(os.path.join(folder, event)) for event in ALL}
         if all(is_ours(data) for data in found.values()):
             return {event: data for event, data in found.items() if data is not None}
     raise BatonError("the hook scripts are missing from this installation of gitbaton")
@@ -100,15 +100,24 @@ def _mentions(data: bytes | None, event: str) -> bool:
     return any(wanted in row and not row.lstrip().startswith(b"#") for row in (data or b"").splitlines())
 
 
-def plan_install(baton: Baton, *, display: bool = True, fetch: bool = False, remote: str | None = None) -> InstallPlan:
+def plan_install(
+    baton: Baton, *, display: bool = True, fetch: bool = False, remote: str | None = None, trailers: bool | None = None
+) -> InstallPlan:
     """Plan what ``install`` changes here; nothing when everything is in place.
 
     ``fetch``: also the refspecs by which a plain ``git fetch`` brings what others pushed, from ``remote``, by default the one
-    that git fetches from. Raises UsageError for what is no configured remote.
+    that git fetches from. ``trailers``: what baton.trailers is to be, None: what it is. Raises UsageError for what is no
+    configured remote.
     """
     refuse_others(baton.repo, baton.repo.shared_dir, script_folder(baton.repo))
     draft = HooksDraft(baton.repo)
-    repo, way, shipped = baton.repo, route(baton.repo), scripts()
+    repo, way = baton.repo, route(baton.repo)
+    if trailers is not None:
+        draft.events = wanted(repo, on=trailers)
+        _set_trailers(draft, "true" if trailers else "false")
+    shipped = {event: data for event, data in scripts().items() if event in draft.events}
+    if TRAILERS not in shipped:
+        _without_trailers(draft)
     for event, data in shipped.items():
         _put(draft, os.path.join(script_folder(repo), event), data)
     if way == "config":
@@ -132,6 +141,23 @@ def plan_install(baton: Baton, *, display: bool = True, fetch: bool = False, rem
         for text in refspecs(name):
             _add_config(draft, f"remote.{name}.fetch", text)
     return draft.plan()
+
+
+def _set_trailers(draft: HooksDraft, text: str) -> None:
+    """Let baton.trailers be true or false, here, whatever is said elsewhere."""
+    key = "baton.trailers"
+    if questions.all_values(draft.repo, key)[-1:] != [text]:
+        _remove_config(draft, [(key, other) for other in questions.local_values(draft.repo, key)])
+        _add_config(draft, key, text, anew=True)
+
+
+def _without_trailers(draft: HooksDraft) -> None:
+    """Take out the hook that is there with baton.trailers alone."""
+    event, path = TRAILERS, os.path.join(script_folder(draft.repo), TRAILERS)
+    _remove_config(draft, _config_hook_values(draft.repo, (event,)))
+    if is_ours(data := read(path)):
+        _take_scripts(draft, {event: data or b""})
+        _remove(draft, path)
 
 
 def refspecs(remote: str) -> tuple[str, ...]:
@@ -173,8 +199,8 @@ def _put(draft: HooksDraft, path: str, data: bytes) -> None:
     draft.step(f"write '{path}'", run)
 
 
-def _add_config(draft: HooksDraft, key: str, text: str) -> None:
-    if text in questions.local_values(draft.repo, key):
+def _add_config(draft: HooksDraft, key: str, text: str, *, anew: bool = False) -> None:
+    if text in questions.local_values(draft.repo, key) and not anew:
         return
 
     def run() -> None:
@@ -194,16 +220,16 @@ def _remove_config(draft: HooksDraft, pairs: Iterable[tuple[str, str]]) -> None:
         draft.step(f"remove {key} = {text} from the repository's configuration", run)
 
 
-def _config_hook_values(repo: Repo) -> list[tuple[str, str]]:
+def _config_hook_values(repo: Repo, events: Sequence[str] = ALL) -> list[tuple[str, str]]:
     """The settings of config hooks of ours, whatever repository they were written for."""
-    keys = (f"hook.baton-{event}.{name}" for event in EVENTS for name in ("event", "command"))
+    keys = (f"hook.baton-{event}.{name}" for event in events for name in ("event", "command"))
     return [(key, text) for key in keys for text in questions.local_values(repo, key)]
 
 
 def installed(repo: Repo) -> bool:
     """Whether hooks of git were installed here: install left its memory, scripts or settings, also where some are gone."""
     places = [os.path.join(repo.shared_dir, "installed"), script_folder(repo)]
-    ours = any(is_ours(read(os.path.join(hooks_folder(repo), event))) for event in EVENTS)
+    ours = any(is_ours(read(os.path.join(hooks_folder(repo), event))) for event in ALL)
     return ours or any(map(os.path.lexists, places)) or bool(_config_hook_values(repo))
 
 
@@ -218,7 +244,7 @@ def has_config_hook(repo: Repo, event: str) -> bool:
 
 def _config_hooks(draft: HooksDraft) -> None:
     """One entry an event: git does not pass the event's name."""
-    for event in EVENTS:
+    for event in draft.events:
         name = f"hook.baton-{event}"
         command = guarded(os.path.join(script_folder(draft.repo), event))
         there = questions.local_values(draft.repo, f"{name}.command")
@@ -287,14 +313,14 @@ def _to_keep(draft: HooksDraft, event: str) -> str | None:
 
 def _advice(repo: Repo, path: str, event: str, source: str | None = None) -> str:
     """Say what to add to the hook at ``path``, or for now at ``source``, so that it calls ours."""
-    data = read(source or path) or b""
+    data, why = read(source or path) or b"", "to name agents in commits" if event == TRAILERS else "to be warned of drift"
     if b"\0" in data or (data.startswith(b"#!") and not _SHELL.match(data)):
-        return f"to be warned of drift, let it run '{os.path.join(script_folder(repo), event)}' with its own arguments"
-    return f"to be warned of drift, add to '{path}': {line(event)}"
+        return f"{why}, let it run '{os.path.join(script_folder(repo), event)}' with its own arguments"
+    return f"{why}, add to '{path}': {line(event)}"
 
 
 def _foreign(draft: HooksDraft) -> None:
-    missing = [event for event in EVENTS if caller(draft.repo, event) is None]
+    missing = [event for event in draft.events if caller(draft.repo, event) is None]
     if missing:
         folder = hooks_folder(draft.repo)
         draft.notices.append(f"the hooks in '{folder}' belong to another tool, and nothing is written there")
@@ -320,7 +346,7 @@ def plan_uninstall(baton: Baton, *, purge: bool = False) -> InstallPlan:
                 f"{key} = {text} stands outside of the repository's own configuration, too, and stays there; {where}"
             )
     hidden = _hidden(baton)
-    for event in EVENTS:
+    for event in ALL:
         _remove(draft, os.path.join(script_folder(repo), event))
     if os.path.isdir(script_folder(repo)):
         _remove_folder(draft, script_folder(repo))

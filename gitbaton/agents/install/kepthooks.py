@@ -15,6 +15,9 @@ from gitbaton.git import questions
 from gitbaton.git.repo import Repo, shared
 
 EVENTS = ("post-checkout", "post-commit", "post-merge", "post-rewrite")
+TRAILERS = "prepare-commit-msg"
+"""The event whose hook is there with ``baton.trailers`` alone."""
+ALL = (*EVENTS, TRAILERS)
 MARK = b"\n# gitbaton: 1\n"
 LEGACY = ".baton-legacy"  # how the name of the folder ends; formerly that of a kept hook
 _ASIDE = ("{0}.legacy", "{0}.old", "old-hooks/{0}")  # of pre-commit (which goes on calling it), lefthook, overcommit
@@ -45,6 +48,7 @@ class HooksDraft(Draft):
     def __init__(self, repo: Repo) -> None:
         super().__init__()
         self.repo = repo
+        self.events = wanted(repo)
         self.made = Manifest(os.path.join(repo.shared_dir, "installed"), "hooks")
         self.top = questions.default_hooks(repo)
         self.folder = self.top + LEGACY
@@ -53,7 +57,8 @@ class HooksDraft(Draft):
 
     def kept(self, event: str) -> str | None:
         """Return the path of the hook that ours is called instead of, by its name of now or of formerly."""
-        return next(filter(os.path.lexists, (os.path.join(self.folder, event), self.former(event))), None)
+        places = (path for path in (os.path.join(self.folder, event), self.former(event)) if os.path.lexists(path))
+        return next((path for path in places if not is_link(self, path)), None)
 
     def is_known(self, path: str, *names: str) -> bool:
         """Whether a hook has the bytes that we gave it, by this or these names."""
@@ -63,6 +68,11 @@ class HooksDraft(Draft):
     def former(self, event: str) -> str:
         """Return the former path of a kept hook."""
         return os.path.join(self.top, event + LEGACY)
+
+
+def wanted(repo: Repo, *, on: bool | None = None) -> tuple[str, ...]:
+    """Return the events that have a hook of ours here, with trailers ``on`` or off, or as baton.trailers is."""
+    return ALL if (repo.boolean("baton.trailers") if on is None else on) else EVENTS
 
 
 def is_ours(data: bytes | None) -> bool:
@@ -113,8 +123,8 @@ def lacks(draft: HooksDraft, source: str, moves: Collection[str], but: Collectio
     stays in the directory is not to be found from there: a link to it would lead ours to itself, once ours is in its place."""
     data = read(source, _HEAD) or b""
     names = {os.path.basename(os.readlink(source))} if os.path.islink(source) else set[str]()
-    names |= {event for event in EVENTS if event.encode() in data} if _SELF.search(data) else set()
-    for event in sorted(names.intersection(EVENTS) - {os.path.basename(source).removesuffix(LEGACY)}):
+    names |= {event for event in draft.events if event.encode() in data} if _SELF.search(data) else set()
+    for event in sorted(names.intersection(draft.events) - {os.path.basename(source).removesuffix(LEGACY)}):
         path = os.path.join(draft.top, event)
         kept = (event in moves and event not in but) or os.path.lexists(os.path.join(draft.folder, event))
         if not kept and os.path.lexists(path) and not is_ours(read(path)):
@@ -143,7 +153,7 @@ def _missing(draft: HooksDraft) -> list[str]:
     return [
         name
         for name in names
-        if name not in EVENTS
+        if name not in draft.events
         and not name.endswith((LEGACY, ".sample"))
         and not is_ours(read(os.path.join(draft.top, name)))
         and not os.path.lexists(os.path.join(draft.folder, name))
@@ -157,6 +167,8 @@ def _target(draft: HooksDraft, name: str) -> str:
 def move(draft: HooksDraft, event: str, source: str) -> None:
     """Plan that a hook is kept in the folder, before ours stands in its place."""
     kept, earlier, spare = os.path.join(draft.folder, event), draft.kept(event), moved_aside(source)
+    if is_link(draft, kept):  # to what lay beside other hooks, while this event had none of ours
+        draft.step(f"remove the link '{kept}'", lambda: os.unlink(kept))
     if spare is not None and earlier not in (None, source) and not same(source, earlier):
 
         def give_back() -> None:  # a manager, with its own hook in its place now, has moved ours
@@ -186,8 +198,12 @@ def clear(draft: HooksDraft, event: str, source: str | None = None) -> None:
 def gone(draft: HooksDraft) -> list[str]:
     """The names of what a kept hook calls, or leads to, and that has gone from beside it: its tool may have, too."""
     inside = sorted(os.listdir(draft.folder)) if os.path.isdir(draft.folder) else []
-    names = [name for name in inside if _is_link(draft, name) and not os.path.exists(os.path.join(draft.folder, name))]
-    kept = [path for event in EVENTS if os.path.lexists(path := os.path.join(draft.folder, event))]
+    names = [
+        name
+        for name in inside
+        if is_link(draft, os.path.join(draft.folder, name)) and not os.path.exists(os.path.join(draft.folder, name))
+    ]
+    kept = [path for event in draft.events if os.path.lexists(path := os.path.join(draft.folder, event))]
     called = [os.fsencode(os.readlink(path)) if os.path.islink(path) else read(path, _HEAD) or b"" for path in kept]
     return [name for name in names if any(os.fsencode(name) in data for data in called)]
 
@@ -214,10 +230,10 @@ def restore(draft: HooksDraft, path: str, event: str | None) -> None:
 def take_folder(draft: HooksDraft, restored: Collection[str]) -> None:
     """Plan that the folder goes when the last of the ``restored`` hooks has left it; what else is in it moves to the hooks
     directory."""
-    inside = set(os.listdir(draft.folder)) - set(restored) if os.path.isdir(draft.folder) else {*EVENTS}
-    if inside & {*EVENTS}:
+    inside = set(os.listdir(draft.folder)) - set(restored) if os.path.isdir(draft.folder) else {*ALL}
+    links = [name for name in inside if is_link(draft, os.path.join(draft.folder, name))]
+    if inside.intersection(ALL).difference(links):
         return
-    links = [name for name in inside if _is_link(draft, name)]
     for name in sorted(inside.difference(links)):
         path, above = os.path.join(draft.folder, name), os.path.join(draft.top, name)
         if os.path.lexists(above):
@@ -233,6 +249,6 @@ def take_folder(draft: HooksDraft, restored: Collection[str]) -> None:
     draft.step(f"remove the folder '{draft.folder}' if nothing else is in it", run)
 
 
-def _is_link(draft: HooksDraft, name: str) -> bool:
-    path = os.path.join(draft.folder, name)
-    return os.path.islink(path) and os.readlink(path) == _target(draft, name)
+def is_link(draft: HooksDraft, path: str) -> bool:
+    """Whether a path in the folder is a link of ours to what lies beside the hooks."""
+    return os.path.islink(path) and os.readlink(path) == _target(draft, os.path.basename(path))

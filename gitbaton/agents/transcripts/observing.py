@@ -361,6 +361,30 @@ def last_deed(event: HookEvent) -> float:
     return 0.0
 
 
+def model_now(event: HookEvent) -> str:
+    """Return the model at work in a session, as the newest record that names one tells; empty where none is found in the time
+    that one look has."""
+    of = client(event.agent)
+    if of is None:
+        return ""
+    query = of.rows(event.session, 0, os.environ, _FEW) if event.session is not None else None
+    if query is not None:
+        records = (record for row in selected(query) if (record := of.record(dict(row))[0]) is not None)
+        return next(filter(None, map(of.model, records)), "")
+    fd = opened(event.transcript)
+    if fd is None:
+        return ""
+    late = time.monotonic() + SECONDS
+    with open(fd, "rb"), suppress(OSError):
+        for line in lines_back(fd, max(0, os.fstat(fd).st_size - MOST), os.fstat(fd).st_size):
+            record = record_of(line) if may_tell(of, line) else None
+            if record is not None and (model := of.model(record)):
+                return model
+            if time.monotonic() > late:
+                break
+    return ""
+
+
 def moment(at: float) -> datetime:
     """A time of a record."""
     return datetime.fromtimestamp(max(0.0, min(at, 253402300799.0)), UTC)

@@ -158,7 +158,7 @@ def _hooks(baton: Baton) -> Iterator[DoctorFinding]:
     if not install.installed(repo):
         yield _remark("hooks", "git's hooks are not installed; they say when HEAD leaves a checkpoint", _INSTALL)
         return
-    for event in kepthooks.EVENTS:
+    for event in kepthooks.wanted(repo):
         hook = install.caller(repo, event)
         called[event] = ["the configuration"] if way == "config" and install.has_config_hook(repo, event) else []
         called[event] += [in_quotes(hook)] if hook is not None else []
@@ -180,6 +180,8 @@ def _hooks(baton: Baton) -> Iterator[DoctorFinding]:
     if twice:
         yield _amiss("hooks-once", f"called twice, from {' and '.join(called[twice[0]])}: {', '.join(twice)}", _INSTALL)
     for event, data in install.scripts().items() if len(missing) < len(called) else ():
+        if event not in called:
+            continue
         path = os.path.join(install.script_folder(repo), event)
         there = read(path)
         if there != data or not os.access(path, os.X_OK):

@@ -178,6 +178,11 @@ def open_here(repo: Repo) -> list[tuple[HookEvent, Session, float]]:
     return sorted((one for one in _known(repo, None) if one[1].open), key=lambda one: one[1].began_at, reverse=True)
 
 
+def known(repo: Repo) -> list[tuple[HookEvent, Session, float]]:
+    """Return the sessions of a work tree, also those that have ended, as ``open_here`` has them, the newest first."""
+    return _known(repo, None, ended=True)
+
+
 def unended(repo: Repo, event: HookEvent, tip: Stored | None) -> list[tuple[HookEvent, Session, float]]:
     """Return the sessions of a work tree that did not end and may have said more than a tip knows: an event that names each,
     what it left, and when it said something last, in seconds since 1970. That of an event first, if it goes on; the newest
@@ -198,13 +203,13 @@ def _may_be_new(repo: Repo, of: HookEvent, session: Session, at: float, tip: Sto
     return at > (c.observed.until if c.observed is not None and c.observed.until is not None else c.created).timestamp()
 
 
-def _known(repo: Repo, event: HookEvent | None) -> list[tuple[HookEvent, Session, float]]:
-    """Return the sessions of a work tree that did not end, that of an event first, the others the newest first."""
+def _known(repo: Repo, event: HookEvent | None, *, ended: bool = False) -> list[tuple[HookEvent, Session, float]]:
+    """Return the sessions of a work tree that did not end, or all, that of an event first, the others the newest first."""
     own, found = event and _path(repo.own_dir, event.agent, event.session), []
     for path, when in _left(os.path.join(repo.layout.git_dir, "baton", "sessions")):
         session = _read(path)
         agent, _, name = os.path.basename(path).partition("-")
-        if session.ended or agent not in NAMES:
+        if (session.ended and not ended) or agent not in NAMES:
             continue
         of = HookEvent(
             agent=agent,

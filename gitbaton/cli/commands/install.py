@@ -9,7 +9,7 @@ from gitbaton.base import terminal
 from gitbaton.base.errors import NoAnswerError, UsageError
 from gitbaton.cli.commands.completion import installed
 from gitbaton.cli.commands.retaining import NO_TERMINAL
-from gitbaton.cli.common import DryRun, Verbose, answer, askable, opened, print_plan, warn_all
+from gitbaton.cli.common import DryRun, Verbose, answer, askable, confirmed, opened, print_plan, warn_all
 from gitbaton.cli.options import Argument, Invocation, Option
 
 
@@ -18,6 +18,12 @@ def command(
     dry_run: DryRun = False,
     display: Annotated[bool, Option(help="Let 'git log' show checkpoints (notes.displayRef).")] = True,
     fetch: Annotated[bool, Option("--fetch", help="Let a plain 'git fetch' bring what others pushed, too.")] = False,
+    trailers: Annotated[
+        Optional[bool],
+        Option(
+            "--trailers/--no-trailers", help="Name the agent in the commits that it makes (baton.trailers); asked otherwise."
+        ),
+    ] = None,
     remote: Annotated[Optional[str], Argument(metavar="[REMOTE]", help="With --fetch: the remote.")] = None,
 ) -> int:
     """Install hooks that warn when HEAD leaves a checkpoint, and let notes survive amend and rebase.
@@ -27,6 +33,10 @@ def command(
     that cannot be, or core.hooksPath names another tool's directory, it stays and the lines to add are printed. --fetch adds
     patterns to remote.REMOTE.fetch, so that a plain 'git fetch' brings what others pushed, into refs/baton/remotes.
 
+    --trailers adds one hook more, prepare-commit-msg: commits that a coding agent makes in its turn get the line 'Assisted-by:
+    CLIENT:MODEL', with the model that its conversation names; your own commits, and commits that are made again (rebase,
+    cherry-pick), do not. On a terminal it is asked for once.
+
     Examples:
         git baton install --dry-run
         git baton install
@@ -34,7 +44,9 @@ def command(
     if remote is not None and not fetch:
         raise UsageError(f"unexpected argument '{remote}'", "a remote is named with --fetch")
     with opened(ctx) as baton:
-        plan = install.plan_install(baton, display=display, fetch=fetch, remote=remote)
+        if trailers is None and not dry_run and askable() and "baton.trailers" not in baton.repo.settings():
+            trailers = confirmed("name the agent and its model in the commits that it makes (Assisted-by: CLIENT:MODEL)?")
+        plan = install.plan_install(baton, display=display, fetch=fetch, remote=remote, trailers=trailers)
         if not dry_run:
             apply(plan)
             share(baton.repo)

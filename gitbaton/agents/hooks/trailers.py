@@ -1,0 +1,68 @@
+"""Trailers: the agents that make a commit, each with its model, in the commit's message (``baton.trailers``).
+
+A commit is an agent's where git runs in a command of its client's, as the variables tell that the client sets there. What it
+left running after its turn, and a terminal that it once opened, have them, too: where its hooks tell of sessions, a turn must
+be open.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from glob import iglob
+
+from gitbaton.agents.client import client
+from gitbaton.agents.records import where
+from gitbaton.agents.transcripts.observing import model_now
+from gitbaton.base.clients import HookEvent, agents_of
+from gitbaton.base.model import Agent
+from gitbaton.checkpoints.baton import Baton
+from gitbaton.checkpoints.store import sessions
+from gitbaton.checkpoints.store.state import paused
+from gitbaton.git.questions import add_trailers
+
+KEY = "Assisted-by"
+_MOST = 1 << 20  # bytes of a message
+
+
+def sign(baton: Baton, path: str, env: Mapping[str, str]) -> None:
+    """Add a trailer for each agent that makes a commit to its message, a file; not to an empty one, which git refuses, nor one
+    that is there. Raises BatonError, OSError."""
+    if not baton.repo.boolean("baton.trailers") or paused(baton.repo, baton.clock()):
+        return
+    with open(path, "rb") as file:
+        message = file.read(_MOST)
+    made = list(dict.fromkeys(_named(baton, env))) if message.strip() else []
+    if made:
+        if not message.endswith(b"\n"):  # git puts no empty line behind a subject without one, as that of a merge
+            with open(path, "ab") as file:
+                file.write(b"\n")
+        add_trailers(baton.repo, path, [f"{KEY}: {one}" for one in made])
+
+
+def _named(baton: Baton, env: Mapping[str, str]) -> Iterator[str]:
+    """Yield the agents at work, each with its model where that is known."""
+    for agent in agents_of(env):
+        event = _at_work(baton, agent, env)
+        if event is not None:
+            model = model_now(event)
+            yield baton.redactor.text(f"{agent.name}:{model}" if model else agent.name)
+
+
+def _at_work(baton: Baton, agent: Agent, env: Mapping[str, str]) -> HookEvent | None:
+    """The session of an agent that runs this command; None where its hooks tell that no turn is open."""
+    session, transcript = agent.session, ""
+    if session is not None:
+        found = sessions.last(baton.repo, agent)
+        if found is not None and not found[0].open:
+            return None
+        transcript = found[0].transcript if found is not None else ""
+    elif known := [one for one in sessions.known(baton.repo) if one[0].agent == agent.name]:
+        going = next((one for one in known if one[1].open), None)
+        if going is None:
+            return None
+        session, transcript = going[0].session, going[1].transcript
+    of = client(agent.name)
+    places = where(of, session or "", env) if of is not None and not transcript else []
+    transcript = transcript or next((path for folder, name in places for path in iglob(os.path.join(folder, name))), "")
+    return HookEvent(agent=agent.name, name="", moment="other", session=session, transcript=transcript or None)
