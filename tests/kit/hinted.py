@@ -241,6 +241,11 @@ export --history
 import
 import nowhere
 import .
+import --all
+import --client claude --dry-run
+import --client nobody
+import --all nowhere
+import . --yes
 tracks
 tracks use
 tracks use t

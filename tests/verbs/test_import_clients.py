@@ -18,8 +18,10 @@ from tests.kit import Sandbox
 from tests.kit.agents import Client
 from tests.kit.killkit import DRIVER, killed
 from tests.kit.past import CLIENTS, Past, home
+from tests.kit.places import DATA
 from tests.kit.state import assert_same, state_of
 
+CODEX = "01a20383-5016-7a02-9eec-169dfd2aaee2"  # a recorded session
 SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
 
 
@@ -255,6 +257,25 @@ def test_the_past_leaves_only_with_the_conversations_and_is_foreign_elsewhere(re
     assert "> user:\n>     said at home" in clone.ok("transcript", "show", turns(clone)[0]["id"]).out
     assert "> " in clone.ok("why", "a.py:1").out and "said later" in clone.ok("why", "a.py:1").out
     assert "MEND" not in clone.ok("doctor").out
+
+
+@pytest.mark.deep
+def test_recorded_sessions_of_real_clients_are_taken_in(repo: Sandbox) -> None:
+    for name, place in {
+        "codex/rollout.plan.jsonl": f".codex/sessions/2026/11/22/rollout-2026-11-22T13-47-47-{CODEX}.jsonl",
+        "copilot/events.todos.jsonl": ".copilot/session-state/3fe735fd-80d2-45f3-a846-d8c71f664254/events.jsonl",
+        "gemini/chat.todos-and-compression.jsonl": ".gemini/tmp/repo/chats/session-2026-11-22T13-55-4d7081c4.jsonl",
+        "claude/transcript.tasks.jsonl": ".claude/projects/-repo/056582bc-023c-4634-a46f-6bfcfb882cd3.jsonl",
+    }.items():
+        path = home() / place
+        path.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(DATA / "plans" / name, path)
+    (home() / ".gemini/tmp/repo/.project_root").write_text("/repo")
+    assert repo.ok("import", "--all", "--yes").out.startswith("nothing to import")
+    repo.ok("import", "--all", "--yes", "--from", "/repo")
+    told = {(turn["agent"]["name"], turn["imported"]["prompt"]) for turn in turns(repo)}
+    asked = {(name, "Do the release of half()") for name in ("claude", "codex", "copilot", "gemini")}
+    assert asked <= told and all(turn["imported"]["said"] for turn in turns(repo))
 
 
 @pytest.mark.deep

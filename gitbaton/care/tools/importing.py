@@ -157,7 +157,7 @@ def plan(
     settings = baton.settings
     for key, given, wanted in (("transcripts", settings.transcripts, "full"), ("observe", settings.observe, "all")):
         if given != wanted:
-            hint = f"'git -c baton.{key}={wanted} baton import' followed by the same words does it once"
+            hint = f"'git -c baton.{key}={wanted} baton import --all --dry-run' shows what it would be"
             raise BatonError(f"nothing is imported: baton.{key} is {in_quotes(given)}", hint)
     if not env.get("HOME", "").startswith("/"):
         raise BatonError("HOME does not name a folder, so nobody knows where clients keep their transcripts")

@@ -99,7 +99,7 @@ def take_in(
         if given:
             raise UsageError(f"{option} goes with --client or --all", "git baton import --all --dry-run")
     if folder is None:
-        raise UsageError("name a client or a folder", "git baton import --all --dry-run", "git baton import DIR")
+        raise UsageError("name a client or a folder", "git baton import --all --dry-run")
     if os.path.isfile(folder):
         parent = os.path.dirname(folder) or "."
         older, bundle = (
