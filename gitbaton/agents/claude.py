@@ -365,7 +365,7 @@ def _answered(record: Record, at: float | None) -> Iterator[Sign]:
         yield from words(Said, at, message.get("content"))
     for block in map(dict_of, list_of(message.get("content"))):
         if block.get("type") == "tool_use":
-            yield from _call(at, word(block.get("id")), block.get("name"), dict_of(block.get("input")))
+            yield from _call(at, word(block.get("id")), block.get("name"), dict_of(block.get("input")), record.get("cwd"))
 
 
 def _given(record: Record, at: float | None) -> Iterator[Sign]:
@@ -401,9 +401,9 @@ def _notices(at: float | None, content: object, record: Record) -> Iterator[Sign
             yield from ended(at, key, int(ids["status"] != "completed"), result.strip())
 
 
-def _call(at: float | None, key: str | None, name: object, given: Record) -> Iterator[Sign]:
+def _call(at: float | None, key: str | None, name: object, given: Record, cwd: object) -> Iterator[Sign]:
     if name == "Bash":
-        yield from ran(at, key, given.get("command"))
+        yield from ran(at, key, given.get("command"), cwd)
     elif name in _AGENTS:
         yield from called(at, key, given.get("description") or given.get("prompt"))
     elif name in ("Read", "NotebookRead"):

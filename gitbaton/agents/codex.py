@@ -300,7 +300,7 @@ def _response(item: Record, record: Record, at: float | None) -> Iterator[Sign]:
             yield from whole(at, parsed(only[1]).get("plan"), "step") if only else ()
         elif record.get("bare") is True:
             given = dict_of(item.get("action")) or parsed(item.get("arguments"))
-            yield from ran(at, key, _command(given.get("cmd") or given.get("command")))
+            yield from ran(at, key, _command(given.get("cmd") or given.get("command")), given.get("workdir") or ".")
     elif kind.endswith("_call_output"):
         call = dict_of(record.get("call"))
         if call.get("name") == "request_user_input":
@@ -345,7 +345,7 @@ def _item(item: Record, begun: float | None, done: float | None) -> Iterator[Sig
         yield from outlined(done, plain(item.get("text")))
     elif kind == "CommandExecution":
         over = item.get("status") in ("completed", "failed")
-        yield from ran(begun, key, _command(item.get("command")))
+        yield from ran(begun, key, _command(item.get("command")), item.get("cwd"))
         code, refused = item.get("exit_code") if over else None, item.get("status") == "declined"
         yield from ended(done, key, code, item.get("aggregated_output"), refused=refused)
     elif kind == "FileChange":

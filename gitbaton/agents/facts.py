@@ -6,6 +6,7 @@ All texts are redacted whole and cut afterwards: half a key is not known as one.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -135,19 +136,22 @@ class Touched:
 
 @value
 class OpenCall:
-    """A call that has begun: a command, an edit of a path, or a task; ``running``: in the background."""
+    """A call that has begun: a command, an edit of a path, or a task; ``running``: in the background; ``cwd``: the folder of a
+    command, empty where it is unknown."""
 
     key: str
     kind: Kind
     text: str
     at: float
     running: bool = False
+    cwd: str = ""
 
 
 @value
 class Test:
     """The newest run of a test command, see ``gitbaton.agents.testing``; ``changed``: the files that the client's own tools
-    edited since it began, as the client names them; ``empty``: no test ran."""
+    edited since it began, as the client names them; ``empty``: no test ran; ``lacks``: why it is no proof that all tests
+    passed, empty where it is one; ``place``: the folder that it ran in, empty where that is unknown."""
 
     command: str
     result: str
@@ -159,6 +163,8 @@ class Test:
     ended: float
     changed: tuple[str, ...] = ()
     empty: bool = False
+    lacks: str = ""
+    place: str = ""
 
 
 @value
@@ -302,7 +308,7 @@ class _Fold:
         self.tests = {test.command: test for test in reversed(facts.tests)}
         self.checks = {check.command: check for check in facts.checks}
         self.failures = {(failure.kind, failure.ran.command): failure for failure in facts.failures}
-        self.runs: dict[str, tuple[Ended, float, float, int]] = {}  # the newest of each command line, and the edits before
+        self.runs: dict[str, tuple[Ended, OpenCall, float, int]] = {}  # the newest of each command line, and the edits before
         self.made: list[str] = []  # edits
         self.edited = {touched.path: touched.at for touched in reversed(facts.edited)}
         self.read = dict.fromkeys(reversed(facts.read))
@@ -334,7 +340,7 @@ class _Fold:
         self.until = max(self.until, 0.0 if sign.at is None else at)
         self.begun = self.begun or at
         if isinstance(sign, CommandRun):
-            self._begin("ran", sign.key, sign.command, at)
+            self._begin("ran", sign.key, sign.command, at, sign.cwd or "")
         elif isinstance(sign, Edited):
             self._begin("edited", sign.key, sign.path, at)
         elif isinstance(sign, Called):
@@ -378,11 +384,11 @@ class _Fold:
             unknown=last.unknown + (now is None) - (old is not None and was is None),
         )
 
-    def _begin(self, kind: Kind, key: str, text: str, at: float) -> None:
+    def _begin(self, kind: Kind, key: str, text: str, at: float, cwd: str = "") -> None:
         again = kind == "edited" and self.edited.get(text) == at  # some clients write a record twice
         if key in self.calls or key in self.ended or again:
             return
-        self.calls[key] = call = OpenCall(key=key, kind=kind, text=valid(text[:_LOOKED]), at=at)
+        self.calls[key] = call = OpenCall(key=key, kind=kind, text=valid(text[:_LOOKED]), at=at, cwd=cwd)
         self.fresh.add(key)
         name = _name(call)
         self.deeds.pop(name, None)
@@ -417,7 +423,7 @@ class _Fold:
             ran = Command(command=call.text, status=status, started=call.at, ended=at, output="")
             self.commands.append((ran, sign.output))
             self.runs.pop(call.text, None)
-            self.runs[call.text] = (sign, call.at, at, len(self.made))
+            self.runs[call.text] = (sign, call, at, len(self.made))
             self.acted = self.acted or bool(actions(call.text))
         if name in self.deeds:
             output = valid(sign.output[-_TAIL:]) if call.kind == "called" else ""
@@ -426,11 +432,12 @@ class _Fold:
                 key=valid(name), kind=call.kind, text=text, at=call.at, ended=True, status=status, output=output
             )
 
-    def _judge(self, text: str, run: tuple[Ended, float, float, int]) -> None:
+    def _judge(self, text: str, run: tuple[Ended, OpenCall, float, int]) -> None:
         """Take in how the newest run of a command line ended: its tests, builds and linters, and what fails or is mended."""
         from gitbaton.agents.testing import mends, outcomes  # dear to import, and often no command is a test
 
-        sign, began, at, edits = run
+        sign, call, at, edits = run
+        began = call.at
         found = outcomes(text, sign.status, sign.output, self.own)
         for one in found:
             name = self._cut(one.command, ITEM)
@@ -440,7 +447,7 @@ class _Fold:
             self.checks.pop(name, None)
             self.checks[name] = ran
             if one.kind == "test":
-                self._test(one, name, began, at, edits)
+                self._test(one, name, call, at, edits)
             if one.result == "passed":
                 self._mend("check", partial(mends, name))
                 for other in [key for key, test in self.tests.items() if test.result == "failed" and mends(name, key)]:
@@ -455,7 +462,7 @@ class _Fold:
                 "ran", Command(command=name, status=sign.status, started=began, ended=at, output=self._last(sign.output))
             )
 
-    def _test(self, found: CheckVerdict, name: str, began: float, at: float, edits: int) -> None:
+    def _test(self, found: CheckVerdict, name: str, call: OpenCall, at: float, edits: int) -> None:
         old = self.tests.pop(name, None)
         if found.result == "unknown" and old is not None:
             self.tests[name] = old  # what is known of it says more
@@ -468,7 +475,9 @@ class _Fold:
             skipped=found.skipped,
             names=tuple(self._cut(one, ITEM) for one in found.names),
             empty=found.empty,
-            started=began,
+            lacks=self._cut(found.lacks, ITEM) if found.lacks else "",
+            place=_place(call.cwd, found.place),
+            started=call.at,
             ended=at,
             changed=tuple(dict.fromkeys(self.made[edits:]))[-EDITED:],
         )
@@ -770,6 +779,15 @@ class _Fold:
         command, output = ended
         failed = command.status not in (0, None)
         return replace(command, command=self._line(command.command), output=self._last(output) if failed else "")
+
+
+def _place(cwd: str, folders: Iterable[str]) -> str:
+    """Return the folder in which a command runs after these ``cd``; empty where that cannot be said."""
+    for folder in folders:
+        if re.search(r"[$`*?~\[{]|\A-", folder) or not (cwd or folder.startswith("/")):
+            return ""
+        cwd = os.path.join(cwd, folder)
+    return os.path.normpath(cwd) if cwd.startswith("/") else ""
 
 
 def _name(call: OpenCall) -> str:

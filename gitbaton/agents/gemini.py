@@ -204,7 +204,7 @@ def _call(at: float | None, call: Record) -> Iterator[Sign]:
     status, done = call.get("status"), time_of(call.get("timestamp"))
     over = status in ("success", "error", "cancelled")
     if name == "run_shell_command":
-        yield from ran(at, key, given.get("command"))
+        yield from ran(at, key, given.get("command"), given.get("dir_path") or given.get("directory") or ".")
         if over:
             code, printed = _shell(call)
             running = code is None and status == "success" and given.get("is_background") is True

@@ -272,7 +272,7 @@ def _call(at: float | None, key: str | None, name: object, state: Record) -> Ite
     done = time_of(times.get("end")) or begun
     over = status in ("completed", "error")
     if name == "bash":
-        yield from ran(begun, key, given.get("command"))
+        yield from ran(begun, key, given.get("command"), given.get("workdir") or ".")
         if over:
             yield from ended(
                 done, key, more.get("exit") if status == "completed" else None, state.get("output") or state.get("error")

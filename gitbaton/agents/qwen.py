@@ -209,7 +209,7 @@ def _answered(record: Record, at: float | None) -> Iterator[Sign]:
         call = dict_of(part.get("functionCall"))
         name, key, given = call.get("name"), word(call.get("id")), dict_of(call.get("args"))
         if name == "run_shell_command":
-            yield from ran(at, key, given.get("command"))
+            yield from ran(at, key, given.get("command"), given.get("directory") or record.get("cwd"))
         elif name in Qwen.editors:
             yield from edited(at, key, given.get("notebook_path") or given.get("file_path"))
         elif name == "agent":

@@ -411,10 +411,10 @@ def _path(path: object) -> str | None:
     return path if isinstance(path, str) and fits else None
 
 
-def ran(at: float | None, key: str | None, command: object) -> Iterator[Sign]:
-    """The begin of a command."""
+def ran(at: float | None, key: str | None, command: object, cwd: object = None) -> Iterator[Sign]:
+    """The begin of a command, in a folder if that is known."""
     if key and (text := plain(command)):
-        yield CommandRun(at=at, key=key, command=text)
+        yield CommandRun(at=at, key=key, command=text, cwd=_path(cwd))
 
 
 def edited(at: float | None, key: str | None, path: object) -> Iterator[Sign]:

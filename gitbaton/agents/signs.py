@@ -120,11 +120,13 @@ class Named:
 
 @value
 class CommandRun:
-    """A shell command was begun; ``key`` names the call."""
+    """A shell command was begun; ``key`` names the call. ``cwd``: the folder in which, absolute or from where the client works;
+    None where the record does not tell."""
 
     at: float | None
     key: str
     command: str
+    cwd: str | None = None
 
 
 @value

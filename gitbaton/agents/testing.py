@@ -25,6 +25,7 @@ from gitbaton.agents.testcommands import (
     shown,
 )
 from gitbaton.agents.testoutput import ANY, Summary, failing, shows_failure, summary, window
+from gitbaton.agents.testscope import SCRIPT, doubt_of_line, doubt_of_output, doubt_of_place, left_out
 from gitbaton.agents.turns import actions, program
 from gitbaton.base.values import TYPE_CHECKING, value
 
@@ -40,7 +41,8 @@ class CheckVerdict:
 
     ``command``: the program and its arguments, without wrappers, environment and values that look secret. ``passed``,
     ``failed``, ``skipped``: what the summary line counts, None where it does not say. ``names``: the failing tests as the
-    output names them. ``empty``: it is unknown because no test ran.
+    output names them. ``empty``: it is unknown because no test ran. ``lacks``: why a test that passed is no proof that all of
+    them did, empty where it is one; ``place``: the folders that the line goes to before it, from where it began.
     """
 
     kind: Kind
@@ -51,6 +53,8 @@ class CheckVerdict:
     skipped: int | None = None
     names: tuple[str, ...] = ()
     empty: bool = False
+    lacks: str = ""
+    place: tuple[str, ...] = ()
 
 
 def outcomes(command: str, status: int | None, output: str, own: Sequence[str] = ()) -> tuple[CheckVerdict, ...]:
@@ -63,7 +67,7 @@ def outcomes(command: str, status: int | None, output: str, own: Sequence[str] =
     else could have failed: before it stand only a cd, an export and the like, after it only an echo. Where something before it
     could have failed, its output shows that it did not. All else is for the output; ``unknown`` where that tells nothing.
     """
-    runs = _runs(command, own)[-_MOST:]
+    runs, mine = _runs(command, own)[-_MOST:], tuple(words_of(text) for text in own)
     if not runs:
         return ()
     marked, cut = window(output)
@@ -104,9 +108,40 @@ def outcomes(command: str, status: int | None, output: str, own: Sequence[str] =
                 skipped=told.skipped,
                 names=failing(text, told.told) if tests and result == "failed" else (),
                 empty=tests and result == "unknown" and told.empty,
+                lacks=_lacks(run, status, told, text, mine) if tests and result == "passed" else "",
+                place=run.place if tests else (),
             )
         )
     return tuple(found)
+
+
+def _lacks(run: _Run, status: int | None, told: Summary, text: str, own: Sequence[tuple[str, ...]]) -> str:
+    """Say why a test that passed does not prove that all of them did."""
+    if status != 0 or not run.zero:
+        return "its own exit status is not known"
+    if told.result != "passed":
+        return "no count of tests is shown"
+    if word := left_out(run.check, own):
+        return f"{shown((word,))} may leave tests out" if not word.startswith("no ") else f"it has {word}"
+    if run.doubt:
+        return run.doubt
+    return doubt_of_output(text) or next(filter(None, (_script(one[1]) for one in re.finditer(SCRIPT, text))), "")
+
+
+def _script(line: str) -> str:
+    """Say why a script that a package manager has shown before it ran is not all of the tests."""
+    try:
+        parts, runs = segments(line), [run for run in _runs(line, ()) if run.check.kind == "test"]
+    except UnreadableError:
+        return "the script that it runs cannot be read"
+    if not runs and parts and all(part.name in _LOUDLESS | names_of("cat exit") for part in parts):
+        return "the script that it runs only prints"
+    for run in runs:
+        if word := left_out(run.check, ()):
+            return f"in the script that it runs {shown((word,))} may leave tests out"
+        if run.doubt or not run.zero:
+            return run.doubt or "the script that it runs hides how it ends"
+    return ""
 
 
 def _begun(run: _Run, told: Summary, text: str) -> bool:
@@ -181,7 +216,8 @@ class _Run:
     """A check in its place. ``zero``: the shell's status 0 says that its own was 0. ``nonzero``: what another status says:
     _OWN: it is its own; _AFTER: it is, if it has run; _OTHER: nothing. ``placed``: after a cd or the like. ``filters``: what
     its output goes through. ``chain``: the commands that ``&&`` joins; ``goes_on``: whether one after it shows that it passed.
-    ``unread``: the line cannot be read."""
+    ``unread``: the line cannot be read. ``doubt``: what may change which tests run, on which files, or what is shown of them;
+    ``place``: the folders that the line goes to before it."""
 
     check: Check
     zero: bool
@@ -191,6 +227,8 @@ class _Run:
     chain: tuple[int, ...] = ()
     goes_on: bool = False
     unread: bool = False
+    doubt: str = ""
+    place: tuple[str, ...] = ()
 
     def whole(self, text: str) -> bool:
         """Whether the part of its output that is shown would show a failure."""
@@ -214,7 +252,7 @@ def _runs(command: str, own: Sequence[str]) -> list[_Run]:
     if not mine and not hinted(command):
         return []
     try:
-        return _line(command, mine, True, _OWN, names_of(""), (0,))
+        return _line(command, mine, True, _OWN, names_of(""), (0,), doubt_of_line(command), ())
     except UnreadableError:
         found = (check_in(tuple(piece.split()), mine) for piece in pieces(command))
         checks = (one for one in found if isinstance(one, Check))
@@ -222,9 +260,17 @@ def _runs(command: str, own: Sequence[str]) -> list[_Run]:
 
 
 def _line(
-    text: str, own: tuple[tuple[str, ...], ...], zero: bool, nonzero: int, flags: frozenset[str], place: tuple[int, ...]
+    text: str,
+    own: tuple[tuple[str, ...], ...],
+    zero: bool,
+    nonzero: int,
+    flags: frozenset[str],
+    place: tuple[int, ...],
+    doubt: str,
+    folders: tuple[str, ...],
 ) -> list[_Run]:
-    """The checks of a command line, which may stand in another one: in the ``place`` of it. ``flags``: what ``set`` has set."""
+    """The checks of a command line, which may stand in another one: in the ``place`` of it. ``flags``: what ``set`` has set;
+    ``doubt`` and ``folders``: of the line around it."""
     if len(place) > DEPTH:
         raise UnreadableError
     parts, found, placed, chain = segments(text), list[_Run](), False, 0
@@ -232,11 +278,13 @@ def _line(
         chain += part.before not in ("&&", "|", "")
         here = (*place[:-1], place[-1], chain)
         for inner in part.inner:
-            found += _line(inner, own, False, _OTHER, flags, (*place, number, 0))
+            found += _line(inner, own, False, _OTHER, flags, (*place, number, 0), doubt, folders)
         calm = part.before == "&&" and parts[number - 1].name in _QUIET and not parts[number - 1].turned
         if part.name == "set" and (calm or part.before in ("", ";")) and part.after not in ("|", "||") and not part.grouped:
             flags = _set(flags, part.words[1:])
         placed = placed or part.name in _PLACES
+        if part.name in ("cd", "pushd", "popd"):
+            folders = (*folders, _folder(part))
         seen = check_in(part.words, own) if part.name not in _QUIET else None
         if seen is None:
             continue
@@ -245,7 +293,9 @@ def _line(
         says_zero, says_other = (False, _OTHER) if masked else _says(parts, number, flags)
         mine_zero, mine_nonzero = zero and says_zero, min(nonzero, says_other)
         if isinstance(seen, Script):
-            found += _line(seen.text, own, mine_zero, mine_nonzero, _set(frozenset(), seen.options), (*here, number, 0))
+            around = doubt or doubt_of_place(parts, number, None)
+            inside = _set(frozenset(), seen.options)
+            found += _line(seen.text, own, mine_zero, mine_nonzero, inside, (*here, number, 0), around, folders)
             continue
         end = next((n for n in range(number, len(parts)) if parts[n].after != "|"), number)
         plain = not masked and not part.grouped and (part.after == "&&" or ("errexit" in flags and part.after == ";"))
@@ -258,9 +308,19 @@ def _line(
                 filters=parts[number + 1 : end + 1],
                 chain=here,
                 goes_on=plain,
+                doubt=doubt or (doubt_of_place(parts, number, seen) if seen.kind == "test" else ""),
+                place=folders,
             )
         )
     return found
+
+
+def _folder(part: Segment) -> str:
+    """The folder that a ``cd`` goes to; one that cannot be said where its words cannot be read."""
+    try:
+        return " ".join(word for word in part.words[1:] if word != "--") or "~"
+    except UnreadableError:
+        return "~"
 
 
 def _says(parts: Sequence[Segment], number: int, flags: frozenset[str]) -> tuple[bool, int]:

@@ -307,7 +307,9 @@ class ClientPlan:
 class TestRun:
     """The newest run of one test command that a client has on record. ``result``: ``passed``, ``failed`` or ``unknown``, with
     the counts of its summary where it printed one and the names of tests that failed; ``empty``: no test ran. ``tree``: the
-    files of the checkpoint that told of it first; ``edited``: those that had changed between the run and that checkpoint."""
+    files of the checkpoint that told of it first; ``edited``: those that had changed between the run and that checkpoint.
+    ``exact``: all tests were asked for, their own exit status was 0, and the files of ``tree`` were those of the run from its
+    beginning on; ``lacks``: why it is not, where a run has passed."""
 
     command: str
     result: str
@@ -321,6 +323,8 @@ class TestRun:
     edited: tuple[str, ...] = ()
     edited_more: int = 0
     empty: bool = False
+    exact: bool = False
+    lacks: str = ""
 
 
 @value

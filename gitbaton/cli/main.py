@@ -47,7 +47,7 @@ def head_start(words: list[str]) -> Repo | None:
                 list_ahead(repo)
                 if os.path.isdir(repo.own_dir):
                     repo.quarantine()  # before the process that reads it is started
-        elif verb in ("", "verify", "status") or (verb == "resume" and "--live" in given):
+        elif verb in ("", "status") or (verb == "verify" and "--ci" not in given) or (verb == "resume" and "--live" in given):
             from gitbaton.git.worktree.index import list_ahead
 
             list_ahead(repo)

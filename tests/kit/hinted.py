@@ -115,6 +115,11 @@ verify nowhere
 verify @~1
 verify --strict
 verify --words
+verify --ci
+verify --ci nowhere
+verify --ci --words
+verify --foreign
+verify --ci HEAD --quiet
 status
 status t
 status --at-risk

@@ -22,6 +22,7 @@ class Talk:
         self.now = self.clock()
         self.ids = itertools.count(1)
         self.last: str | None = None
+        self.cwd: Path | None = None  # where the client's shell is; in the repository where that is None
 
     def record(self, kind: str, content: Any, **more: Any) -> None:
         """One line of the transcript."""
@@ -33,6 +34,7 @@ class Talk:
             "uuid": f"u{next(self.ids)}",
             "parentUuid": self.last,
             "timestamp": at,
+            "cwd": str(self.cwd or self.repo.path),
         }
         record |= more
         self.last = self.last if record["isSidechain"] else str(record["uuid"])

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from itertools import islice, takewhile
 
 from gitbaton.agents import transcripts
@@ -56,6 +56,7 @@ _BELOW = 50  # checkpoints that may tell of the same
 _LONG, _READING = 60.0, 5.0  # seconds for which a conversation is stored and records are read where nobody waits for less
 _WAITING = 20.0  # and for which others are waited for there
 _MANY, _FEW = 1000, 20  # paths that are looked at for who changed them; and after HEAD has moved
+_HARMLESS = ("ignored", "ignored-held", "special-file")  # paths left out that a test run cannot be told from
 _HEAD = 256 << 10  # bytes of a subagent's records in which its task stands
 if TYPE_CHECKING:
     from gitbaton.agents.hooks.danger import Spot
@@ -341,7 +342,8 @@ def _observed(
         beside = (baton.told(tip) if tip is not None else None) or Told()
         shared = at_work(baton, event, lambda: draft.checkpoint.track) is not None
         changed = cache(lambda: _changed(baton, root, tip, draft))
-        ground = observing.Ground(root=root, tree=draft.tree, changed=changed, shared=shared)
+        moved = partial(_moved_since, baton, root, draft)
+        ground = observing.Ground(root=root, tree=draft.tree, changed=changed, shared=shared, moved=moved)
         found, said = baton.redactor.gathered(*observing.gather(mode, seen, agent, by_whom(baton, tip), beside, ground))
         if not read:
             pass
@@ -443,6 +445,18 @@ def _changed(baton: Baton, root: str, tip: Stored | None, draft: SnapshotDraft) 
     most = _MANY if tip is None or tip.checkpoint.head == head else _FEW
     changed = baton.changed_paths(before, draft.tree, most)
     return {path: at for path in changed if (at := written(os.path.join(root, path)))}
+
+
+def _moved_since(baton: Baton, root: str, draft: SnapshotDraft, began: float, ended: float) -> str:
+    """Say why the files of a draft may not be those of a test run that began and ended then; empty where they are."""
+    from gitbaton.git.worktree.filedrift import written_since
+
+    files = draft.checkpoint.files
+    left = next((s.path for s in files.skipped if s.reason not in _HARMLESS), None) if files is not None else ""
+    if left is not None:
+        return f"{in_quotes(left)} is not in the checkpoint" if left else "the files were not captured"
+    path = written_since(baton.repo, root, draft.tree, began, ended)
+    return f"{in_quotes(path or '.')} was written since it began" if path is not None else ""
 
 
 def words_of(stored: Stored | None) -> str:
@@ -549,7 +563,10 @@ def gist(observed: Observed | None) -> Observed:
     return replace(
         observed,
         plans=tuple(replace(plan, changed=never) for plan in observed.plans),
-        tests=tuple(replace(run, started=None, ended=never, tree=None, edited=(), edited_more=0) for run in observed.tests),
+        tests=tuple(
+            replace(run, started=None, ended=never, tree=run.tree if run.exact else None, edited=(), edited_more=0, lacks="")
+            for run in observed.tests
+        ),
         asked=tuple(replace(prompt, at=never, earlier=False) for prompt in observed.asked),
         turns=0,
         said=None,

@@ -15,11 +15,11 @@ from gitbaton.agents import facts as folding
 from gitbaton.agents.client import Client, Query, client
 from gitbaton.agents.facts import Command, End, Facts, Test
 from gitbaton.agents.records import may_tell, record_of, signs
-from gitbaton.agents.signs import Answered, Asked, Branch, Edited, Looked, Planned, Record, Sign
+from gitbaton.agents.signs import Answered, Asked, Branch, CommandRun, Edited, Looked, Planned, Record, Sign
 from gitbaton.agents.transcripts.files import blocks, lines_back, opened
 from gitbaton.agents.turns import Deed, one_line
 from gitbaton.base.clients import DATABASES, HookEvent
-from gitbaton.base.codec import Json, canonical, cut, first_line, middle, parse
+from gitbaton.base.codec import Json, canonical, cut, first_line, in_quotes, middle, parse
 from gitbaton.base.errors import RecordError
 from gitbaton.base.model import Action, Agent, ClientPlan, Observed, Oid, PlanItem, Prompt, Ran, Running, Stored, TestRun, Told
 from gitbaton.base.system.files import read_regular
@@ -112,6 +112,10 @@ def look(
     found = _with_prompts(client(event.agent), seen, found, heard.prompts)
     found = [
         replace(sign, path=os.path.join(event.cwd or "", sign.path)) if isinstance(sign, (Edited, Looked)) else sign
+        for sign in found
+    ]
+    found = [
+        replace(sign, cwd=os.path.join(event.cwd or "", sign.cwd)) if isinstance(sign, CommandRun) and sign.cwd else sign
         for sign in found
     ]
     end = None
@@ -394,12 +398,14 @@ def moment(at: float) -> datetime:
 class Ground:
     """The work tree that facts are held against: its ``root``, its captured ``tree`` (None where it was not), and ``changed``,
     which gives the paths that differ from the checkpoint before, and when each was written, in seconds since 1970. ``shared``:
-    another session is at work there, and they may be its changes."""
+    another session is at work there, and they may be its changes. ``moved``: why the captured files may not be those of a run
+    that began and ended then, empty where they are."""
 
     root: str
     tree: Oid | None
     changed: Callable[[], Mapping[str, float]]
     shared: bool = False
+    moved: Callable[[float, float], str] = lambda began, ended: "the files were not captured"
 
 
 def gather(mode: Observe, seen: Seen, agent: Agent, before: Stored | None, told: Told, ground: Ground) -> tuple[Observed, Told]:
@@ -691,6 +697,7 @@ def _tests(found: Sequence[Test], old: Sequence[TestRun], ground: Ground) -> tup
 def _run(test: Test, ground: Ground) -> TestRun:
     later = (path for path, at in ground.changed().items() if at > test.ended)
     changed = list(dict.fromkeys([*_inside(test.changed, ground.root), *later]))
+    lacks = _lacks(test, changed, ground) if test.result == "passed" else ""
     return TestRun(
         command=_here(test.command, ground.root, folding.ITEM),
         result=test.result,
@@ -704,4 +711,17 @@ def _run(test: Test, ground: Ground) -> TestRun:
         tree=ground.tree,
         edited=tuple(changed[:_EDITED_AFTER]),
         edited_more=max(0, len(changed) - _EDITED_AFTER),
+        exact=test.result == "passed" and not lacks,
+        lacks=lacks,
     )
+
+
+def _lacks(test: Test, changed: Sequence[str], ground: Ground) -> str:
+    """Say why a run that passed does not prove that all tests do with the captured files; empty where it does."""
+    if test.lacks or not test.place:
+        return test.lacks or "the folder that it ran in is not known"
+    if os.path.realpath(test.place) != os.path.realpath(ground.root):
+        return f"it ran in {in_quotes(_here(test.place, ground.root, folding.ITEM))}"
+    if changed or test.started is None:
+        return "files changed after it" if changed else "when it began is not known"
+    return ground.moved(test.started, test.ended)

@@ -140,6 +140,8 @@ def _test_document(run: TestRun) -> Json:
         ended=timestamp(run.ended),
         tree=run.tree,
         edited=_paths(run.edited, run.edited_more),
+        exact=run.exact or None,
+        lacks=run.lacks or None,
     )
 
 
@@ -208,6 +210,8 @@ def _test(r: Reader) -> TestRun:
         tree=r.oid("tree") if "tree" in r.value else None,
         edited=edited,
         edited_more=more,
+        exact=r.flag("exact") if "exact" in r.value else False,
+        lacks=r.text("lacks") if "lacks" in r.value else "",
     )
 
 

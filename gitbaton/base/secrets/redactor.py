@@ -230,7 +230,13 @@ class Redactor:
             for plan in o.plans
         )
         tests = (
-            replace(t, command=self.text(t.command), names=tuple(map(self.text, t.names)), edited=self.paths(t.edited))
+            replace(
+                t,
+                command=self.text(t.command),
+                names=tuple(map(self.text, t.names)),
+                edited=self.paths(t.edited),
+                lacks=self.text(t.lacks),
+            )
             for t in o.tests
         )
         asked = tuple(map(self.prompt, o.asked))

@@ -1,27 +1,41 @@
 """``git baton verify``."""
 
-from typing import Annotated, Optional
+from typing import TYPE_CHECKING, Annotated, Optional
 
 from gitbaton.base import terminal
-from gitbaton.base.codec import Json, in_quotes, plain
+from gitbaton.base.codec import Json, counted, first_line, in_quotes, path_document, plain, timestamp
 from gitbaton.base.errors import MENDS
-from gitbaton.base.model import Live, Stored
+from gitbaton.base.model import Live, Stored, TestRun
 from gitbaton.checkpoints.baton import Baton
-from gitbaton.checkpoints.render import in_shell, live_document, uncompared
+from gitbaton.checkpoints.render import in_shell, live_document, path_in_line, test_result, uncompared
 from gitbaton.cli.columns import broken, screen
-from gitbaton.cli.common import AsJson, Tip, Track, one_meant, opened, print_json, tell_foreign, warn_all
-from gitbaton.cli.options import Invocation, Option
+from gitbaton.cli.common import AsJson, Track, one_meant, opened, print_json, refuse, tell_foreign, warn_all
+from gitbaton.cli.options import Argument, Invocation, Option
+
+if TYPE_CHECKING:
+    from gitbaton.care.tools.proving import Proof, SeenRun
+    from gitbaton.cli.look import Look
+
+_MOST = 50
+_FEW = 3  # runs, and paths of one, that are told
 
 
 def command(
     ctx: Invocation,
-    checkpoint: Tip = None,
+    checkpoint: Annotated[
+        Optional[str],
+        Argument(metavar="[CHECKPOINT]", help="A track, or as for show; default: the track's newest. With --ci a commit."),
+    ] = None,
     track: Track = None,
     words: Annotated[
         bool, Option("--words", help="Judge since the words were written, not since the newest checkpoint.")
     ] = False,
     strict: Annotated[bool, Option("--strict", help="Exit 1 for an operation in progress and changed files, too.")] = False,
     quiet: Annotated[bool, Option("--quiet", "-q", help="Print nothing; the exit status says it.")] = False,
+    ci: Annotated[
+        bool, Option("--ci", help="Say whether a test run was seen green on exactly the files of a commit, HEAD by default.")
+    ] = False,
+    foreign: Annotated[bool, Option("--foreign", help="Count test runs that were fetched, too; only with --ci.")] = False,
     json: AsJson = False,
 ) -> int:
     """Say whether HEAD is where the checkpoint left it: 0 at home, 1 on drift, 2 without a checkpoint.
@@ -35,11 +49,25 @@ def command(
     It is judged against the newest checkpoint of the track, also one that a hook took. --words judges from where somebody wrote
     the words that such a one carries: what turns and commits have done since counts, too.
 
+    With --ci it exits 0 where an agent's client has on record that all tests ran and ended with status 0 on exactly the files
+    of the commit, and 1 otherwise, with what is known: of other files, of a part of the tests, with an unknown end, or nothing.
+    A run that was filtered, ran elsewhere, or after which a file was written proves nothing, and neither does one on files of
+    which some are not in the commit. A failure that was seen later on the same files outweighs it. What was fetched is what
+    somebody else says, and counts with --foreign alone. Files that git ignores, and services, are not known to it. What is all
+    of the tests can be named with baton.testCommand.
+
     Examples:
         git baton verify
         git baton verify --words
         git baton verify --strict --quiet   # for a script
+        git baton verify --ci HEAD          # were all tests seen green on its very files?
     """
+    refuse(
+        (ci and (words or strict or track is not None), "--ci goes with --foreign, --quiet and --json alone"),
+        (foreign and not ci, "--foreign goes with --ci", "as in 'git baton verify --ci --foreign'"),
+    )
+    if ci:
+        return _proof(ctx, "HEAD" if checkpoint is None else checkpoint, foreign=foreign, quiet=quiet, json=json)
     one_meant(checkpoint, track)
     with opened(ctx, talks="" if json or quiet else "comparing files") as baton:
         stored, live = baton.verify(track, name=checkpoint, words=words)
@@ -65,6 +93,88 @@ def command(
         )
         terminal.tell("\n".join(broken(f"hint: {because}{way}", screen(2)[0])))
     return code
+
+
+def _proof(ctx: Invocation, name: str, *, foreign: bool, quiet: bool, json: bool) -> int:
+    """Say whether a test run was seen green on exactly the files of a commit."""
+    from gitbaton.care.tools.proving import prove
+    from gitbaton.cli.common import looking
+
+    with opened(ctx) as baton:
+        proof = prove(baton, name, foreign=foreign)
+        if json:
+            print_json({"ref": name, **_proof_document(proof)})
+        elif not quiet:
+            look = looking(ctx, baton)
+            where = f"{in_quotes(name)} ({baton.abbreviate(proof.commit)})"
+            said = "seen green on exactly the files" if proof.green else "not seen green on the files"
+            terminal.say_lines(broken(f"{said} of {where}", screen()[0]))
+            shown = [one for one in proof.runs if one.counts or one.against] if proof.green else proof.runs
+            for one in shown[:_FEW]:
+                terminal.say_lines(broken(f"  {_told(look, one)}", screen()[0]))
+            if not proof.runs:
+                terminal.say_lines(["  no test run is on record"])
+            for hint in _hints(proof, name):
+                terminal.tell("\n".join(broken(f"hint: {hint}", screen(2)[0])))
+    return 0 if proof.green else 1
+
+
+def _told(look: "Look", one: "SeenRun") -> str:
+    """``pytest -q: passed (3 passed), 5 minutes ago, checkpoint 1a2b3c4d of track 'main'; 2 files differ: a.py, b.py``."""
+    run, stored = one.run, one.stored
+    command = plain(first_line(run.command))
+    told = f"{'> ' if stored.foreign else ''}{command}: {test_result(run)}, {look.age(run.ended)}, "
+    told += f"checkpoint {stored.id[:10]} of track {in_quotes(stored.checkpoint.track)}{', fetched' if stored.foreign else ''}"
+    differs = one.differs
+    if differs is None:
+        return f"{told}; of files that are not here"
+    if differs:
+        named = ", ".join(path_in_line(path) for path in differs[:_FEW])
+        return f"{told}; {counted(len(differs), 'file')} differ{'s' if len(differs) == 1 else ''}: {named}"
+    return told if one.counts or one.against else f"{told}; {plain(first_line(run.lacks)) or _old(run)}"
+
+
+def _old(run: TestRun) -> str:
+    """Say why a run without a reason of its own proves nothing."""
+    return "files changed after it" if run.edited else "it is no proof" if run.result == "passed" else "it did not pass"
+
+
+def _hints(proof: "Proof", name: str) -> list[str]:
+    if proof.green:
+        return []
+    if proof.foreign:
+        said = "" if name == "HEAD" else f" {in_shell(name)}"
+        return [f"{counted(proof.foreign, 'run')} that somebody else saw would do: 'git baton verify --ci --foreign{said}'"]
+    part = next((one.run for one in proof.runs if one.same and one.run.lacks.endswith("may leave tests out")), None)
+    if part is not None:
+        return [f"if that is all of them: git config --add baton.testCommand {in_shell(plain(first_line(part.command)))}"]
+    return ["let the agent run all tests, alone in a command, when nothing is left to edit, and commit what they ran on"]
+
+
+def _proof_document(proof: "Proof") -> dict[str, Json]:
+    runs: list[Json] = []
+    for one in proof.runs:
+        run, c = one.run, one.stored.checkpoint
+        told: dict[str, Json] = {"command": run.command, "result": run.result, "passed": run.passed, "failed": run.failed}
+        told |= {
+            "skipped": run.skipped,
+            "started": timestamp(run.started) if run.started else None,
+            "ended": timestamp(run.ended),
+        }
+        told |= {"tree": run.tree, "exact": run.exact, "lacks": run.lacks or None, "counts": one.counts, "against": one.against}
+        told["edited"] = [path_document(path) for path in run.edited]
+        told["differs"] = None if one.differs is None else [path_document(path) for path in one.differs[:_MOST]]
+        told["differing"] = None if one.differs is None else len(one.differs)
+        runs.append(
+            {
+                **told,
+                "checkpoint": one.stored.id,
+                "track": c.track,
+                "agent": c.agent.name if c.agent else None,
+                "foreign": one.stored.foreign,
+            }
+        )
+    return {"commit": proof.commit, "tree": proof.tree, "green": proof.green, "left_out": proof.foreign, "runs": runs}
 
 
 def document(stored: Stored, live: Live) -> dict[str, Json]:

@@ -58,6 +58,33 @@ def changed_paths(repo: Repo, rules: CaptureRules, trees: Sequence[Oid]) -> dict
     return compare_files(repo, rules, trees)[0]
 
 
+def written_since(repo: Repo, root: str, tree: Oid, began: float, ended: float) -> str | None:
+    """Return a path of a captured tree that was written after ``began``, or a folder in which something was made, renamed or
+    removed after ``ended``, both in seconds since 1970; None where there is none. Python's byte code stands for nothing without
+    its source. Raises GitError."""
+    paths = [os.fsdecode(path) for path in zsplit(repo.git.out("ls-tree", "-r", "-z", "--name-only", "--full-tree", tree))]
+    paths = [path for path in paths if not is_byte_code(path)]
+    folders = {""}
+    for path in paths:
+        while (path := path.rpartition("/")[0]) not in folders:
+            folders.add(path)
+    for names, since in ((paths, began), (folders, ended)):
+        for name in names:
+            try:
+                found = os.lstat(os.path.join(root, name))
+            except OSError:
+                return name
+            changed = found.st_mtime if name in folders else max(found.st_mtime, found.st_ctime)
+            if changed > since:
+                return name
+    return None
+
+
+def is_byte_code(path: str) -> bool:
+    """Whether a path is one of Python's own byte code, which it makes anew from the source beside it."""
+    return path.endswith(".pyc") and path.rpartition("/")[0].endswith("__pycache__")
+
+
 def compare_files(
     repo: Repo, rules: CaptureRules, trees: Sequence[Oid], specs: Sequence[str] = ()
 ) -> tuple[dict[Oid, list[str]], list[str], str]:

@@ -526,7 +526,7 @@ def shell(output: str, shown: object = None, status: object = "success") -> dict
 )
 def test_how_commands_of_gemini_end(record: dict[str, Any], status: int | None, output: str) -> None:
     begun, ended = signs("gemini", record)
-    assert begun == CommandRun(at=TIME, key="k", command="ls")
+    assert begun == CommandRun(at=TIME, key="k", command="ls", cwd=".")
     assert ended == Ended(at=TIME + 1, key="k", status=status, output=output)
 
 
@@ -702,7 +702,7 @@ def test_a_command_of_opencode_that_was_not_allowed_is_refused() -> None:
 
 def test_times_of_opencode_are_those_of_the_call() -> None:
     found = list(signs("opencode", tool("bash", metadata={"exit": 0}, command="ls")))
-    assert found == [CommandRun(at=2.0, key="k", command="ls"), Ended(at=3.0, key="k", status=0, output="")]
+    assert found == [CommandRun(at=2.0, key="k", command="ls", cwd="."), Ended(at=3.0, key="k", status=0, output="")]
 
 
 TIMELESS: list[object] = [None, True, -1, 10**400, float("inf"), float("nan"), [], {}, "", "yesterday", "1795355233716"]

@@ -1,0 +1,98 @@
+"""Proof of a commit by test runs on record: whether one was seen green on exactly its files, and what is known otherwise."""
+
+from __future__ import annotations
+
+from gitbaton.base.codec import in_quotes
+from gitbaton.base.errors import GitError
+from gitbaton.base.model import Oid, Stored, TestRun
+from gitbaton.base.values import value
+from gitbaton.checkpoints.baton import Baton
+from gitbaton.git.treediff import differences
+from gitbaton.git.worktree.filedrift import is_byte_code
+
+_TREES = 200  # of runs, the newest, that are compared with the commit's
+
+
+@value
+class SeenRun:
+    """A test run on record. ``stored``: the oldest checkpoint that tells of it; ``differs``: the paths in which its files
+    differ from the commit's, None where that cannot be said; ``counts``: it proves the commit; ``against``: it disproves it."""
+
+    run: TestRun
+    stored: Stored
+    differs: tuple[str, ...] | None
+    counts: bool = False
+    against: bool = False
+
+    @property
+    def same(self) -> bool:
+        """Whether the run was on exactly the files of the commit, as far as is known."""
+        return self.differs == () and not self.run.edited
+
+
+@value
+class Proof:
+    """The runs that are known of a commit, those that count or speak against it first, then those of the nearest files.
+    ``foreign``: how many that were fetched would count and are left out."""
+
+    commit: Oid
+    tree: Oid
+    runs: tuple[SeenRun, ...]
+    foreign: int = 0
+
+    @property
+    def green(self) -> bool:
+        """Whether a run was seen green on exactly the files of the commit, and no later one there failed."""
+        return any(one.counts for one in self.runs) and not any(one.against for one in self.runs)
+
+
+def prove(baton: Baton, name: str, *, foreign: bool = False) -> Proof:
+    """Look for a test run that was seen green on exactly the tree of a commit. What was fetched counts only with ``foreign``:
+    another machine says it. Raises GitError where ``name`` is no commit."""
+    asked = (
+        baton.repo.git.run("rev-parse", "--verify", "-q", "--end-of-options", f"{name}^{{commit}}")
+        if "\0" not in name
+        else None
+    )
+    commit = asked.out.decode("ascii", "replace").strip() if asked is not None and asked.code == 0 else ""
+    tree = baton.store.tree_of(commit)
+    if tree is None:
+        raise GitError(f"{in_quotes(name)} names no commit that is here")
+    told: dict[tuple[object, ...], tuple[TestRun, Stored]] = {}
+    for stored in reversed(baton.store.whole().items):
+        for run in stored.checkpoint.observed.tests if stored.checkpoint.observed is not None else ():
+            if run.tree is not None:  # a run is told of again by what follows, and one of ours may have been fetched, too
+                key = run.command, run.ended, run.tree
+                if key not in told or (told[key][1].foreign and not stored.foreign):
+                    told[key] = run, stored
+    newest = sorted(told.values(), key=lambda one: one[0].ended, reverse=True)
+    trees = list(dict.fromkeys(run.tree for run, _ in newest if run.tree is not None))
+    near = set(baton.store.present([one for one in trees if one != tree][:_TREES]))
+    apart = differences(baton.repo, [(one, tree) for one in near])
+    differs: dict[Oid, tuple[str, ...]] = {one: tuple(p for p in apart[one, tree] if not is_byte_code(p)) for one in near}
+    differs[tree] = ()
+    found = [SeenRun(run=run, stored=stored, differs=differs.get(run.tree or "")) for run, stored in newest]
+    return Proof(
+        commit=commit,
+        tree=tree,
+        runs=_judged([one for one in found if foreign or not one.stored.foreign]),
+        foreign=0 if foreign else sum(one.stored.foreign and one.run.exact and one.differs == () for one in found),
+    )
+
+
+def _judged(found: list[SeenRun]) -> tuple[SeenRun, ...]:
+    from gitbaton.agents.testing import mends
+
+    green = [one for one in found if one.same and one.run.exact and one.run.result == "passed"]
+
+    def mended(one: SeenRun) -> bool:
+        return any(later.run.ended > one.run.ended and mends(later.run.command, one.run.command) for later in green)
+
+    red = [one for one in found if one.same and one.run.result == "failed" and not mended(one)]
+    judged = [
+        SeenRun(run=one.run, stored=one.stored, differs=one.differs, counts=one in green, against=one in red) for one in found
+    ]
+    far = max((len(one.differs) for one in found if one.differs is not None), default=0) + 1
+    return tuple(
+        sorted(judged, key=lambda one: (not one.against, not one.counts, far if one.differs is None else len(one.differs)))
+    )

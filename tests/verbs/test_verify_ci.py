@@ -1,0 +1,223 @@
+"""``verify --ci``: whether all tests were seen green on exactly the files of a commit, and what is known otherwise."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.kit import Sandbox
+from tests.kit.tables import each
+from tests.kit.talks import Talk
+
+GREEN = "...                                                                      [100%]\n3 passed in 0.12s\n"
+RED = "=== short test summary info ===\nFAILED tests/test_x.py::test_half - assert 1\n1 failed, 2 passed in 0.10s\n"
+
+
+@pytest.fixture
+def talk(repo: Sandbox, tmp_path: Path) -> Talk:
+    """A session in a repository with a commit, that has changed a file which is committed when the turn has ended."""
+    repo.commit("first", **{"x.py": "one\n", "tests/test_x.py": "def test_x(): pass\n", "sub/y.py": "y\n"})
+    repo.ok("snapshot", "--track", "t", "begun")
+    talk = Talk(repo, tmp_path / "talk.jsonl")
+    talk.ask("go through it")
+    talk.edit("x.py", "two\n")
+    later(talk)
+    return talk
+
+
+def later(talk: Talk) -> None:
+    """The clock of files, which is coarse, goes on beyond what is recorded and on disk now."""
+    newest = max(path.lstat().st_ctime for path in talk.repo.path.rglob("*") if ".git" not in path.parts)
+    tick = talk.path.with_name("tick")
+    tick.touch()
+    while tick.stat().st_mtime <= max(newest, talk.now.timestamp()):
+        tick.touch()
+
+
+def commit(talk: Talk) -> None:
+    talk.repo.git("add", "-A")
+    talk.repo.git("commit", "-qm", "work")
+
+
+def proof(talk: Talk, *words: str) -> dict[str, Any]:
+    """What ``verify --ci --json`` says; its exit status is what ``green`` says."""
+    done = talk.repo.baton("verify", "--ci", "--json", *words)
+    found: dict[str, Any] = json.loads(done.out)
+    assert done.code == (0 if found["green"] else 1), done
+    return found
+
+
+def lacks(talk: Talk) -> str:
+    """Why the newest run on record proves nothing."""
+    found = proof(talk)
+    run = max(found["runs"], key=lambda run: str(run["ended"]))
+    assert not found["green"] and run["result"] == "passed", found
+    return str(run["lacks"])
+
+
+def test_a_run_of_all_tests_on_exactly_the_files_of_the_commit_is_green(talk: Talk) -> None:
+    talk.run("pytest -q", GREEN)
+    talk.stop()
+    assert not proof(talk)["green"], "the commit has other files"
+    commit(talk)
+    assert proof(talk)["green"] and not proof(talk, "HEAD~1")["green"]
+    done = talk.repo.baton("verify", "--ci")
+    assert (done.code, done.out.count("pytest -q: passed (3 passed)")) == (0, 1)
+    assert talk.repo.baton("verify", "--ci", "--quiet").out == "", "the exit status says it"
+
+
+@pytest.mark.deep
+@each(
+    "command, then, why",
+    [
+        ("pytest -q -k half", "", "-k may leave tests out"),
+        ("pytest -q tests/test_x.py", "", "tests/test_x.py may leave tests out"),
+        ("pytest -q --lf", "", "--lf may leave tests out"),
+        ("pytest -q | tail -3", "", "its own exit status is not known"),
+        ("cd /tmp && pytest -q", "", "it ran in '/tmp'"),
+        ("cd sub && pytest -q", "", "it ran in 'sub'"),
+        ("cd $ELSEWHERE && pytest -q", "", "the folder that it ran in is not known"),
+        ("pytest -q && git stash pop", "", "'git stash' may have changed files after it"),
+        ("pytest -q", "edit x.py", "files changed after it"),
+        ("pytest -q", "edit .env", "files changed after it"),
+        ("pytest -q", "printf 'two\\n' >x.py", "'x.py' was written since it began"),
+        ("pytest -q", "touch -d '2001-01-01' x.py", "'x.py' was written since it began"),
+        ("pytest -q", "touch z && rm z", "'.' was written since it began"),
+        ("pytest -q", "mv sub/y.py y.py", "'y.py' was written since it began"),
+        ("pytest -q", "mv sub/y.py /tmp/y.$$ && rm /tmp/y.$$", "'sub' was written since it began"),
+    ],
+)
+def test_a_run_that_leaves_something_open_proves_nothing(talk: Talk, command: str, then: str, why: str) -> None:
+    talk.repo.write(".git/info/exclude", ".env\n")
+    talk.ask("and now this")
+    talk.edit("x.py", "two\n")
+    talk.edit("new.txt", f"{talk.now}")
+    talk.repo.write("sub/y.py", "y\n")
+    talk.repo.write("sub/other.py", "z\n")
+    later(talk)
+    talk.run(command, GREEN)
+    later(talk)
+    if then.startswith("edit "):
+        talk.edit(then[len("edit ") :], "three\n")
+    else:
+        subprocess.run(["sh", "-c", then], cwd=talk.repo.path, check=True)
+    talk.stop()
+    commit(talk)
+    assert lacks(talk) == why
+
+
+@pytest.mark.deep
+def test_a_shell_that_has_gone_elsewhere_runs_the_tests_of_others(talk: Talk, tmp_path: Path) -> None:
+    talk.cwd = tmp_path
+    talk.run("pytest -q", GREEN)
+    talk.stop()
+    commit(talk)
+    assert lacks(talk).startswith("it ran in ")
+
+
+@pytest.mark.deep
+def test_a_file_that_was_not_added_is_what_the_commit_lacks(talk: Talk) -> None:
+    talk.repo.write("helper.py", "needed\n")
+    talk.repo.write("sub/__pycache__/y.cpython-311.pyc", "made by python\n")
+    later(talk)
+    talk.run("pytest -q", GREEN)
+    talk.stop()
+    talk.repo.git("add", "x.py")
+    talk.repo.git("commit", "-qm", "work")
+    found = proof(talk)
+    assert (found["green"], found["runs"][0]["differs"]) == (False, ["helper.py"])
+    assert "1 file differs: helper.py" in talk.repo.baton("verify", "--ci").out
+    talk.repo.git("add", "helper.py")
+    talk.repo.git("commit", "-qm", "more")
+    assert proof(talk)["green"], "byte code stands for nothing without its source"
+
+
+@pytest.mark.deep
+def test_a_later_failure_on_the_same_files_outweighs_it_until_it_is_mended(talk: Talk) -> None:
+    for output, status, green in ((GREEN, 0, True), (RED, 1, False), (GREEN, 0, True)):
+        talk.ask("once more")
+        talk.run("pytest -q", output, status)
+        talk.stop()
+        if talk.repo.git("status", "--porcelain", "-uno"):
+            commit(talk)
+        assert proof(talk)["green"] is green
+    talk.ask("and this one")
+    talk.run("npm test", "> x@1.0.0 test\n> jest\n\nTests:       1 failed, 2 passed, 3 total\n", 1)
+    talk.stop()
+    assert not proof(talk)["green"], "another program's failure, too"
+    assert "npm test: failed" in talk.repo.baton("verify", "--ci").out.splitlines()[1]
+
+
+@pytest.mark.deep
+def test_the_same_result_on_other_files_is_recorded_anew(talk: Talk) -> None:
+    talk.run("pytest -q", GREEN)
+    talk.stop()
+    talk.ask("the next part")
+    talk.edit("x.py", "three\n")
+    talk.stop()
+    commit(talk)
+    assert not proof(talk)["green"]
+    later(talk)
+    talk.ask("and test it")
+    talk.run("pytest -q", GREEN)
+    talk.stop()
+    assert proof(talk)["green"], "no file has changed since the checkpoint before, and it says the same"
+
+
+@pytest.mark.deep
+def test_a_command_of_ones_own_is_all_of_the_tests(talk: Talk) -> None:
+    talk.run("pytest -q tests", GREEN)
+    talk.stop()
+    commit(talk)
+    hint = talk.repo.baton("verify", "--ci").err
+    assert "git config --add baton.testCommand 'pytest -q tests'" in hint
+    talk.repo.git("config", "--add", "baton.testCommand", "pytest -q tests")
+    talk.ask("again")
+    talk.run("pytest -q tests", GREEN)
+    talk.stop()
+    assert proof(talk)["green"]
+
+
+@pytest.mark.deep
+def test_what_was_fetched_counts_only_where_it_is_asked_for(talk: Talk, tmp_path: Path) -> None:
+    talk.run("pytest -q", GREEN)
+    talk.stop()
+    commit(talk)
+    clone = Sandbox(tmp_path / "clone")
+    talk.repo.git("clone", "-q", str(talk.repo.path), str(clone.path))
+    clone.ok("fetch")
+    done = clone.baton("verify", "--ci")
+    assert done.code == 1 and "'git baton verify --ci --foreign'" in done.err and "no test run is on record" in done.out
+    done = clone.baton("verify", "--ci", "--foreign")
+    assert done.code == 0 and "  > pytest -q: passed" in done.out and "fetched" in done.out
+    found = json.loads(clone.ok("verify", "--ci", "--foreign", "--json").out)
+    assert (found["green"], found["runs"][0]["foreign"]) == (True, True)
+
+
+def test_where_nothing_ran_it_says_so(repo: Sandbox) -> None:
+    repo.commit("first", **{"x.py": "one\n"})
+    done = repo.baton("verify", "--ci")
+    assert (done.code, done.out.splitlines()[1]) == (1, "  no test run is on record")
+    assert json.loads(repo.baton("verify", "--ci", "--json").out)["runs"] == []
+
+
+@each(
+    "words, code, said",
+    [
+        ("--ci nowhere", 128, "fatal: 'nowhere' names no commit that is here"),
+        ("--ci HEAD^{tree}", 128, "fatal: 'HEAD^{tree}' names no commit"),
+        ("--ci --output=x", 129, "fatal: "),
+        ("--ci -- --all", 128, "fatal: '--all' names no commit"),
+        ("--ci --words", 129, "fatal: --ci goes with"),
+        ("--ci --strict", 129, "fatal: --ci goes with"),
+        ("--foreign", 129, "fatal: --foreign goes with --ci"),
+    ],
+)
+def test_what_is_no_commit_is_refused(repo: Sandbox, words: str, code: int, said: str) -> None:
+    repo.commit("first", **{"x.py": "one\n"})
+    done = repo.baton("verify", *words.split())
+    assert (done.code, done.err[: len(said)]) == (code, said), done
