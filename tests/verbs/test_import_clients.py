@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sys
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -113,6 +114,29 @@ def test_only_commits_that_the_transcript_shows_and_that_are_here_are_claimed(re
     past.say("Done.")
     repo.ok("import", "--all", "--yes")
     assert [turn["imported"]["commits"] for turn in turns(repo)] == [[made]]
+
+
+@pytest.mark.deep
+def test_a_long_transcript_takes_little_memory(repo: Sandbox) -> None:
+    past = Past(repo)
+    past.ask("look at it")
+    for _ in range(12):
+        past.run("cat image", "A" * (6 << 20))
+    made = past.commit("a.py", "1\n", "made", said=None)
+    past.say("Seen.")
+    code = (
+        "import resource, sys\n"
+        "from gitbaton.agents.client import client\n"
+        "from gitbaton.agents.transcripts import past\n"
+        "of = client('claude')\n"
+        f"one = past.PastSession(client='claude', session='s', path={str(past.path)!r})\n"
+        "found = past.turns(of, one, lambda place: True)\n"
+        "print(len(found.turns), found.turns[0].said, len(found.turns[0].commits))\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)\n"
+    )
+    told, peak = repo.run(sys.executable, "-c", code).out.splitlines()
+    assert told == "1 Seen. 1" and made
+    assert past.path.stat().st_size > 140 << 20 and int(peak) < 140 << 10
 
 
 def test_a_commit_that_was_rewritten_keeps_its_prompt(repo: Sandbox) -> None:

@@ -25,6 +25,7 @@ _CWD = b'"cwd"'
 _MOST = 1_000_000  # rows of a database
 _HEAD = 1 << 20  # bytes at the beginning of a transcript, in which it says whose it is
 _MAX_PATH = 8192
+_LONG = 64 << 10  # characters of one text that are held
 _COMMITTING = re.compile(r"(?s)\bgit\b.*\b(?:commit|cherry-pick|revert|merge|rebase|am|pull)\b")
 _COMMITTED = re.compile(r"(?m)^\[(?:[^\]\n]* )?([0-9a-f]{4,64})\] (.*)$")
 
@@ -203,6 +204,15 @@ class _TurnRead:
         return sum(known, NO_TOKENS) if known and len(known) == len(self.answers) else None
 
 
+def _bounded(found: object) -> object:
+    """Return a part of a record with the middle cut out of long texts: images and whole files, and all records are held."""
+    if isinstance(found, dict):
+        return {key: _bounded(item) for key, item in found.items()}
+    if isinstance(found, list):
+        return [_bounded(item) for item in found]
+    return found[: _LONG // 2] + found[-_LONG // 2 :] if isinstance(found, str) and len(found) > _LONG else found
+
+
 class _Reading:
     """A transcript while it is read: where its lines end, the places and branches that it tells of, by line, its records."""
 
@@ -229,7 +239,13 @@ class _Reading:
             if located.branch and not (self.branches and self.branches[-1][1] == located.branch):
                 self.branches.append((number, located.branch))
             if tells:
-                self.records.append({**self.of.light(record), _LINE: number})
+                light = self.of.light(record)
+                try:
+                    bounded = light if len(line) <= _LONG else {key: _bounded(found) for key, found in light.items()}
+                except RecursionError:
+                    self.damaged += 1
+                    continue
+                self.records.append({**bounded, _LINE: number})
 
     def _signs(self) -> Iterator[tuple[int, Sign]]:
         """Yield the signs on the branch that counts, each with the number of its line; a prompt's is that of the first line
