@@ -12,6 +12,7 @@ import pytest
 from tests.kit import Sandbox
 from tests.kit.tables import each
 from tests.kit.talks import Talk
+from tests.kit.testruns import GENUINE, forgeries
 
 GREEN = "...                                                                      [100%]\n3 passed in 0.12s\n"
 RED = "=== short test summary info ===\nFAILED tests/test_x.py::test_half - assert 1\n1 failed, 2 passed in 0.10s\n"
@@ -221,3 +222,23 @@ def test_what_is_no_commit_is_refused(repo: Sandbox, words: str, code: int, said
     repo.commit("first", **{"x.py": "one\n"})
     done = repo.baton("verify", *words.split())
     assert (done.code, done.err[: len(said)]) == (code, said), done
+
+
+@pytest.mark.deep
+def test_of_what_agents_run_the_genuine_counts_and_no_forgery_does(talk: Talk) -> None:
+    """Through the client's transcript and hooks, four of each list in a turn."""
+    lists = [(line, output) for _, lines, output in GENUINE for line in lines], forgeries()
+    counted = []
+    for cases in lists:
+        turns = -(-len(cases) // 4)
+        before = sum(run["exact"] for run in proof(talk)["runs"])
+        for turn in range(turns):
+            talk.ask(f"part {turn}")
+            talk.edit("new.txt", f"{talk.now}")
+            later(talk)
+            for line, output in cases[turn::turns]:
+                talk.run(line, output)
+            talk.stop()
+        counted.append(sum(run["exact"] for run in proof(talk)["runs"]) - before)
+    assert len(lists[0]) >= 100 and counted[0] >= 98
+    assert len(lists[1]) >= 100 and counted[1] == 0
