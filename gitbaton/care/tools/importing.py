@@ -33,7 +33,7 @@ from gitbaton.git import questions
 from gitbaton.git.objects import RefChange, new_object
 from gitbaton.git.publish import publish
 
-PART = 16 << 20  # bytes of a conversation that are stored at once
+PART = 4 << 20  # bytes of a conversation that are stored at once, and then told of
 _SLACK = 2.0  # seconds by which a commit's time, which is of whole ones, may differ from its command's
 _AT_WORK = 900.0  # seconds since its last sign for which a session may be at work
 _WORDS = (1500, 500)  # characters of a long text that are kept: of its beginning, of its end
