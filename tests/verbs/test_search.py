@@ -139,11 +139,31 @@ def test_where_which_track_since_when_and_how_many(talk: Talk) -> None:
         (("search", "nothing-of-the-kind"), 1, ""),
         (("search",), 129, "fatal: "),
         (("search", " "), 129, "fatal: what is looked for is empty"),
-        (("search", "a", "--in", "files"), 129, "fatal: --in is 'files'; it can be 'words', 'prompts' or 'conversations'"),
+        (
+            ("search", "a", "--in", "files"),
+            129,
+            "fatal: --in is 'files'; it can be 'words', 'prompts', 'conversations' or 'diffs'",
+        ),
         (("search", "a", "--track", "none"), 2, "fatal: there is no track 'none'"),
     ):
         done = repo.baton(*words)
         assert (done.code, done.out, done.err[: len(said)]) == (code, "", said)
+
+
+def test_what_turns_changed_is_found_by_its_lines(repo: Sandbox) -> None:
+    for step, text in (("one", "alpha = 1\n"), ("two", "alpha = 1\nbeta = alpha\n"), ("three", "gamma\n")):
+        repo.write("src/a.py", text)
+        snap(repo, "t", step)
+    snap(repo, "t", "beta in words")
+    assert found(repo, "beta", "--in", "diffs") == [
+        ("three", [("diff of src/a.py", "-beta = alpha")]),
+        ("two", [("diff of src/a.py", "+beta = alpha")]),
+    ]
+    assert [step for step, _ in found(repo, "alpha", "beta", "--in", "diffs")] == ["three", "two"]
+    assert [step for step, _ in found(repo, "beta", "--in", "diffs", "--in", "words", "-n", "2")] == ["beta in words", "three"]
+    assert found(repo, "alpha", "gammas", "--in", "diffs") == [] and found(repo, "Beta", "--in", "diffs") == []
+    shown = repo.ok("search", "beta", "--in", "diffs", "-1").out
+    assert "    diff of src/a.py: -beta = alpha\n    git baton show -p " in shown and "there is more" in shown
 
 
 def test_the_index_follows_what_is_said_and_taken_back(talk: Talk) -> None:

@@ -102,6 +102,8 @@ def search(baton: Baton, query: SearchQuery) -> SearchResult:
             raise UsageError("what is looked for is empty")
     if not query.texts:
         raise UsageError("nothing is given to look for")
+    if not query.places:
+        return SearchResult(turns=(), more=False, problems=())
     for last in (False, True):
         with opened_index(baton) as index:
             try:
@@ -182,6 +184,11 @@ def _term(text: str) -> str:
 
 def _pattern(text: str) -> re.Pattern[str]:
     return re.compile(r"\s+".join(map(re.escape, text.split())), re.IGNORECASE)
+
+
+def excerpt(text: str, query: SearchQuery, who: str) -> FoundPassage:
+    """Return a passage of another place, in which all of a query is, as one of the index."""
+    return _excerpt(text, [_pattern(one) for one in query.texts], plain(who), 0)
 
 
 def _excerpt(text: str, patterns: Sequence[re.Pattern[str]], who: str, line: int) -> FoundPassage:

@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 
 from gitbaton.base.codec import in_quotes
 from gitbaton.base.errors import BatonError
 from gitbaton.base.model import IGNORED_HELD, KEPT, Oid, Stored
-from gitbaton.base.values import replace
+from gitbaton.base.values import replace, value
 from gitbaton.checkpoints.baton import Baton
 from gitbaton.checkpoints.render import path_in_quotes
-from gitbaton.checkpoints.store.chain import MAX_COMMIT
+from gitbaton.checkpoints.store.chain import MAX_COMMIT, Problem
 from gitbaton.git.objects import parse_commit
 
 _SHOWN = 10
 _FEW, _MANY = 16, 512  # checkpoints of which git shows the changes at once: at first, and at most
+
+
+@value
+class ChangedFile:
+    """A file that a checkpoint changed, and the lines of its patch that were looked for."""
+
+    path: str
+    lines: tuple[str, ...]
 
 
 def tree_of(baton: Baton, stored: Stored) -> Oid:
@@ -74,3 +83,44 @@ def changes(
                 shown[stored.commit] = git.out("diff", "--no-ext-diff", *words, head, stored.tree, "--", *paths)
             yield shown.get(stored.commit, b"").strip(b"\n").removeprefix(b"---\n")  # which parts it from a message
         at, size = at + size, min(size * 4, _MANY)
+
+
+def changing(
+    baton: Baton, texts: Sequence[str], track: str | None, since: datetime | None, limit: int, directory: str
+) -> tuple[list[tuple[Stored, list[ChangedFile]]], tuple[Problem, ...]]:
+    """Return the checkpoints, newest first and at most so many, that brought texts into a file or took them out of it, letter
+    for letter and all in the same one, with these files; and what could not be read."""
+    from gitbaton.checkpoints.store.selection import Selection
+
+    found, problems = list[tuple[Stored, list[ChangedFile]]](), tuple[Problem, ...]()
+    alone = limit if len(texts) == 1 else None  # of several texts each has turns that no other has
+    several = [
+        baton.history(track, everything=track is None, limit=alone, wanted=Selection(text=text, since=since)) for text in texts
+    ]
+    kept = set.intersection(*({stored.id for stored in history.items} for history in several))
+    items = [stored for stored in several[0].items if stored.id in kept]
+    forms = ("--unified=0", "--no-color", "--no-ext-diff", "--no-relative", "--src-prefix=a/", "--dst-prefix=b/")
+    told = [changes(baton, items, [f"-S{text}", *forms], (), directory, None) for text in texts]
+    for stored, *patches in zip(items, *told, strict=True):
+        parts = [dict(_files(patch, text)) for patch, text in zip(patches, texts, strict=True)]
+        both = [path for path in parts[0] if all(path in part for part in parts)]
+        files = [
+            ChangedFile(path=path, lines=tuple(dict.fromkeys(row for part in parts for row in part[path]))) for path in both
+        ]
+        found += [(stored, files)] if files else []
+        if len(found) == limit:
+            break
+    for history in several:
+        problems += history.problems
+    return found, problems
+
+
+def _files(patch: bytes, text: str) -> Iterator[tuple[str, list[str]]]:
+    """Yield the files of a patch without context, each with its lines that hold a text."""
+    for part in f"\n{patch.decode('utf-8', 'replace')}".split("\ndiff --git ")[1:]:
+        head, _, body = part.partition("\n@@")
+        names = [
+            row[4:].removeprefix("a/" if row[0] == "-" else "b/") for row in head.split("\n") if row[:4] in ("--- ", "+++ ")
+        ]
+        named = [name for name in names if name != "/dev/null"] or [head.partition("\n")[0].rpartition(" b/")[2]]
+        yield named[-1].rstrip("\t").strip('"'), [row for row in body.split("\n") if row[:1] in ("+", "-") and text in row]

@@ -351,44 +351,79 @@ def tracks(baton: Baton, call: ToolCall) -> Answer:
 
 
 def search(baton: Baton, call: ToolCall) -> Answer:
-    """Checkpoints in whose words a text is, or whose files changed how often it is there, newest first."""
-    from gitbaton.care.tools.comparing import changes
-    from gitbaton.checkpoints.store.selection import Expression, Selection, own_words
-
+    """Checkpoints in whose words or conversation a text is, or whose files changed how often it is there, newest first."""
     given, text, where = call.given, call.given["text"], call.given.get("where", "both")
     if not text.strip():
         raise UsageError("'text' is empty")
-    if where == "files" and given.get("regexp"):
+    if where not in ("words", "both") and given.get("regexp"):
         raise UsageError("'regexp' looks into words only", "leave out 'where'")
     track, most = given.get("track"), given.get("max_count", LISTED)
-    form = "extended" if given.get("regexp") else "fixed"
-    words = Expression(text, form, ignore_case=not given.get("match_case", False))
-    found, places, problems = dict[Oid, Stored](), dict[Oid, list[str]](), list[Problem]()
-    for name, wanted in (("words", Selection(words=(words,))), ("files", Selection(text=text))):
-        if where in (name, "both") and (name == "words" or not given.get("regexp")):
-            history = baton.history(track, everything=track is None, limit=most + 1, wanted=wanted)
-            problems += history.problems
-            for stored in history.items:
-                found[stored.id] = stored
-                places.setdefault(stored.id, []).append(name)
+    found, parts, problems = dict[Oid, Stored](), dict[Oid, dict[str, list[str]]](), list[Problem]()
+
+    def add(place: str, stored: Stored, rows: Iterable[str]) -> None:
+        found[stored.id] = stored
+        parts.setdefault(stored.id, {}).setdefault(place, []).extend(rows)
+
+    warnings = _said(baton, call, add, problems, most + 1) if where != "files" else []
+    if where in ("files", "both") and not given.get("regexp"):
+        from gitbaton.care.tools.comparing import changing
+
+        changed, wrong = changing(baton, [text], track, None, most + 1, call.place)
+        problems += wrong
+        for stored, files in changed:
+            add("files", stored, (file.path for file in files))
     items = sorted(found.values(), key=lambda s: s.checkpoint.created, reverse=True)
     more, items = len(items) > most, items[:most]
-    changed = [stored for stored in items if "files" in places[stored.id]]
-    listed = changes(baton, changed, [f"-S{text}", "--name-only", "--no-color", "--no-relative"], (), call.place, None)
-    names = {s.id: raw.decode("utf-8", "replace").splitlines() for s, raw in zip(changed, listed, strict=True)}
     rows, documents = list[str](), list[Json]()
     for stored in items:
-        lines = [row for part in own_words(document(stored.checkpoint)) for row in part.split("\n") if words.search(row)]
-        said, paths = lines[:1] if "words" in places[stored.id] else [], names.get(stored.id, [])
-        part = [*(f"  {line(row)[:_EXCERPT]}" for row in said), *(f"  in {plain(path)}" for path in paths[:_NAMED])]
+        there = parts[stored.id]
+        said, paths = [row for place in there if place != "files" for row in there[place]], there.get("files", [])
+        part = [*(f"  {line(row)[:_EXCERPT]}" for row in said[:1]), *(f"  in {plain(path)}" for path in paths[:_NAMED])]
         rows += [_row(baton, stored), *quote(part, stored)]
         rows += [f"  and {len(paths) - _NAMED} files more"] if len(paths) > _NAMED else []
-        found_in: dict[str, Json] = {"in": [*places[stored.id]], "lines": [*lines], "paths": [*paths]}
+        found_in: dict[str, Json] = {"in": [*there], "lines": said, "paths": paths}
         documents.append({**found_in, "checkpoint": stored_document(stored)})
     rows += ["there are more: a greater 'max_count' finds them"] if more else []
-    text = "\n".join(rows) or f"nothing is found of {in_quotes(first_line(text)[:60])}"
+    shown = "\n".join(rows) or f"nothing is found of {in_quotes(first_line(text)[:60])}"
     value: dict[str, Json] = {"found": documents, **({"more": True} if more else {})}
-    return Answer(document=value, text=text, warnings=tuple(dict.fromkeys(_left_out(problems))))
+    return Answer(document=value, text=shown, warnings=tuple(dict.fromkeys((*_left_out(problems), *warnings))))
+
+
+def _said(
+    baton: Baton,
+    call: ToolCall,
+    add: Callable[[str, Stored, Iterable[str]], None],
+    problems: list[Problem],
+    most: int,
+) -> list[str]:
+    """Add what is found in words and conversations; return what is to be said of that."""
+    given, text, track = call.given, call.given["text"], call.given.get("track")
+    if given.get("regexp") or given.get("match_case"):
+        from gitbaton.checkpoints.store.selection import Expression, Selection, own_words
+
+        words = Expression(text, "extended" if given.get("regexp") else "fixed", ignore_case=not given.get("match_case"))
+        history = baton.history(track, everything=track is None, limit=most, wanted=Selection(words=(words,)))
+        problems += history.problems
+        for stored in history.items:
+            rows = (row for part in own_words(document(stored.checkpoint)) for row in part.split("\n"))
+            add("words", stored, filter(words.search, rows))
+        return []
+    from gitbaton.care.search.finding import SearchQuery, texts_of_line
+    from gitbaton.care.search.finding import search as engine
+
+    if track is not None:
+        baton.tip(track)  # says that there is none
+    where = given.get("where", "both")
+    places = ("words", "prompts") if where in ("words", "both") else (where,)
+    result = engine(baton, SearchQuery(texts=texts_of_line(text), places=places, track=track, limit=most))
+    problems += result.problems
+    for one in result.turns:
+        if one.stored is not None:
+            said = (row for passage in one.passages for row in passage.lines)
+            add("words" if where in ("words", "both") else where, one.stored, said)
+    late = [one.session for one in result.turns if one.stored is None]
+    ends = [f"the end of conversation {in_quotes(name)} has it, too, and no checkpoint holds that yet" for name in late]
+    return [*ends, *([f"{result.behind} refs are not searched yet: another process is indexing them"] if result.behind else [])]
 
 
 def why(baton: Baton, call: ToolCall) -> Answer:
@@ -598,7 +633,7 @@ _WORDS = {
     "include": _texts("Paths, relative to where the server was started, to take in though git ignored them until now."),
     "dry_run": _flag(False, "Say what would be recorded; write nothing."),
 }
-_WHERE = ["words", "files", "both"]
+_WHERE = ["words", "files", "both", "prompts", "conversations"]
 _PLANS = (
     "Without 'apply' it answers with its plan and changes nothing. Every byte that it overwrites or removes is in a checkpoint "
     "first: 'undo' brings it back."
@@ -750,12 +785,17 @@ TOOLS = (
     ),
     Tool(
         name="search",
-        about="Find checkpoints of all tracks: a text in what was written for them (step, note, decisions, next_cmd, label, "
-        f"prompt), or a string that their changes brought into files or took out. {_DATA}",
+        about="Find checkpoints of all tracks: words in what was written for them (step, note, decisions, next_cmd, label, "
+        f"prompt), or said in their conversations, or a string that their changes brought into files or took out. {_DATA}",
         arguments=_schema(
             ("text",),
-            text=_text("What to look for, in one line."),
-            where=_text("Where: in words, in the changes of files (letter for letter), or both.", enum=_WHERE, default="both"),
+            text=_text('What to look for, in one line: all of its words, those in "double quotes" as they stand.'),
+            where=_text(
+                "Where: in words, in the changes of files (all of the text, letter for letter), or both; in prompts; in stored "
+                "conversations.",
+                enum=_WHERE,
+                default="both",
+            ),
             regexp=_flag(False, "The text is an extended regular expression; only words are searched."),
             match_case=_flag(False, "Upper and lower case differ in words, too."),
             track=_text("Only this track; default: all."),

@@ -1,12 +1,14 @@
 """``git baton search``."""
 
+import os
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Optional
 
 from gitbaton.base import terminal
 from gitbaton.base.codec import Json, counted, in_quotes, plain, timestamp
 from gitbaton.base.errors import UsageError
-from gitbaton.care.search.finding import PLACES, FoundPassage, SearchQuery, SearchResult, TurnHit, search
+from gitbaton.base.values import replace
+from gitbaton.care.search.finding import PLACES, SHOWN, FoundPassage, SearchQuery, SearchResult, TurnHit, excerpt, search
 from gitbaton.checkpoints.baton import Baton
 from gitbaton.checkpoints.render import porcelain, stored_document, title
 from gitbaton.cli.common import AsJson, Nul, Porcelain, left_out, one_of, opened, paged, print_json
@@ -16,6 +18,7 @@ from gitbaton.cli.options import Argument, Invocation, Option
 if TYPE_CHECKING:
     from datetime import datetime
 
+DIFFS = "diffs"
 COLUMNS = ("id", "track", "created", "in", "command", "passage")
 _COUNT = 20
 
@@ -24,7 +27,8 @@ def command(
     ctx: Invocation,
     words: Annotated[list[str], Argument(metavar="WORDS...", help='All of them; "of several words" as they stand.')],
     places: Annotated[
-        Optional[list[str]], Option("--in", metavar="PLACE", help="In words, prompts or conversations; default: all of them.")
+        Optional[list[str]],
+        Option("--in", metavar="PLACE", help="In words, prompts, conversations or diffs; default: all but diffs."),
     ] = None,
     track: Annotated[Optional[str], Option("--track", metavar="NAME", help="Only in this track; default: all.")] = None,
     since: Annotated[
@@ -42,8 +46,10 @@ def command(
     fifty lines). Upper and lower case are the same, and a part of a word counts: 'refund' finds 'refunds'. Below each turn
     stand the passages, and the command that shows them.
 
-    PLACE is words, prompts (what the user asked) or conversations (prompts included), and may be given several times. An index
-    in the git directory makes it fast; it follows the refs at every search, and may be removed at any time.
+    PLACE is words, prompts (what the user asked), conversations (prompts included) or diffs, and may be given several times. In
+    diffs a turn is found that brought all WORDS into one file, or took them out of it, letter for letter; git compares, which
+    takes longer. Else an index in the git directory makes it fast: it follows the refs at every search, and may be removed at
+    any time.
 
     Exit status: 0 where something is found, 1 where nothing is.
 
@@ -54,18 +60,20 @@ def command(
     """
     one_of(json=json, porcelain=stable or nul)
     for place in places or ():
-        if place not in PLACES:
-            *others, last = map(in_quotes, PLACES)
+        if place not in (*PLACES, DIFFS):
+            *others, last = map(in_quotes, (*PLACES, DIFFS))
             raise UsageError(f"--in is {in_quotes(place)}; it can be {', '.join(others)} or {last}")
     with opened(ctx, talks="indexing for search") as baton:
         query = SearchQuery(
             texts=tuple(word[1:-1] if len(word) > 2 and word[0] == word[-1] == '"' else word for word in words),
-            places=tuple(places or ("words", "conversations")),
+            places=tuple(place for place in places or ("words", "conversations") if place != DIFFS),
             track=track,
             since=_moment(baton, since),
             limit=limit,
         )
         found = search(baton, query)
+        if DIFFS in (places or ()):
+            found = _with_diffs(baton, query, found, ctx.obj.repo_root or os.getcwd())
         if json:
             print_json(document(baton, found))
         elif stable or nul:
@@ -93,11 +101,32 @@ def _moment(baton: Baton, since: Optional[str]) -> "Optional[datetime]":
     return moment_of(baton.store, since, "as in '2 hours ago' or '2026-01-31'")
 
 
+def _with_diffs(baton: Baton, query: SearchQuery, found: SearchResult, place: str) -> SearchResult:
+    """Add the turns that changed how often all is in a file, with those lines, to what was found."""
+    from gitbaton.care.tools.comparing import changing
+
+    items, problems = changing(baton, query.texts, query.track, query.since, query.limit + 1, place)
+    known = {one.stored.id: one for one in found.turns if one.stored is not None}
+    for stored, files in items:
+        passages = [excerpt("\n".join(file.lines), query, f"diff of {file.path}") for file in files]
+        one = known.get(stored.id) or TurnHit(
+            stored=stored, passages=(), more=0, at=int(stored.checkpoint.created.timestamp() * 1000)
+        )
+        more = one.more + len(passages[SHOWN:])
+        known[stored.id] = replace(one, passages=(*one.passages, *passages[:SHOWN]), more=more)
+    turns = [*(one for one in found.turns if one.stored is None), *known.values()]
+    turns.sort(key=lambda one: one.at, reverse=True)
+    more = found.more or len(turns) > query.limit
+    every = dict.fromkeys((*found.problems, *problems))
+    return replace(found, turns=tuple(turns[: query.limit]), more=more, problems=tuple(every))
+
+
 def shows(baton: Baton, one: TurnHit, passage: FoundPassage) -> str:
     """Return the command that shows a passage; empty where no checkpoint goes as far yet."""
     if one.stored is None:
         return ""
-    return f"git baton {'transcript show' if passage.line else 'show'} {baton.short(one.stored.id)}"
+    verb = "transcript show" if passage.line else "show -p" if passage.who.startswith("diff ") else "show"
+    return f"git baton {verb} {baton.short(one.stored.id)}"
 
 
 def lines(baton: Baton, look: Look, found: SearchResult) -> Iterator[str]:

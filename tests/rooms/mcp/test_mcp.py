@@ -227,7 +227,7 @@ REFUSED: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("search", {"text": " "}, "'text' is empty"),
     ("search", {"text": "(", "regexp": True}, "'(' is not a regular expression: "),
     ("search", {"text": "x", "regexp": True, "where": "files"}, "'regexp' looks into words only\nhint: leave out 'where'"),
-    ("search", {"text": "x", "where": "here"}, "'where' is 'here'; it can be 'words', 'files' or 'both'"),
+    ("search", {"text": "x", "where": "here"}, "'where' is 'here'; it can be 'words', 'files', 'both', 'prompts' or "),
     ("search", {"text": "x", "track": "nowhere"}, "there is no track 'nowhere'"),
     ("why", {"place": "a.txt"}, "'a.txt' is not FILE:LINE\nhint: such as src/num.py:13"),
     ("why", {"place": "a.txt:99"}, "file a.txt has only 1 line"),

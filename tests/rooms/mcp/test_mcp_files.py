@@ -176,6 +176,8 @@ def test_search_finds_what_log_finds(repo: Sandbox) -> None:
         rows = said(await client.call("search", text="round", track="t")).split("\n")
         assert rows[0].endswith("t: two") and rows[1] == "  in b.txt"
         assert rows[2].endswith("t: one") and rows[3:] == ["  is round"]
+        assert await found(text='round "the frobnicator"') == ["one"] == await found(text="ound FROB the")
+        assert await found(text="round", where="conversations") == []
         assert said(await client.call("search", text="nowhere to be found")) == "nothing is found of 'nowhere to be found'"
 
     talk(repo.path, steps)
