@@ -192,7 +192,7 @@ def test_what_was_fetched_counts_only_where_it_is_asked_for(talk: Talk, tmp_path
     talk.repo.git("clone", "-q", str(talk.repo.path), str(clone.path))
     clone.ok("fetch")
     done = clone.baton("verify", "--ci")
-    assert done.code == 1 and "'git baton verify --ci --foreign'" in done.err and "no test run is on record" in done.out
+    assert done.code == 1 and "'git baton verify --ci --foreign HEAD'" in done.err and "no test run is on record" in done.out
     done = clone.baton("verify", "--ci", "--foreign")
     assert done.code == 0 and "  > pytest -q: passed" in done.out and "fetched" in done.out
     found = json.loads(clone.ok("verify", "--ci", "--foreign", "--json").out)

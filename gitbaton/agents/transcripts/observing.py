@@ -679,9 +679,12 @@ def _tests(found: Sequence[Test], old: Sequence[TestRun], ground: Ground) -> tup
     from gitbaton.agents.testing import mends
 
     runs = {run.command: run for run in reversed(old)}
-    for run in (_run(test, ground) for test in reversed(found)):
-        last = runs.get(run.command)
-        if last is None or (run.ended > last.ended and (run.result != "unknown" or last.result == "unknown")):
+    for test in reversed(found):
+        last = runs.get(_here(test.command, ground.root, folding.ITEM))
+        if last is not None and moment(test.ended) <= last.ended:
+            continue  # each look at all the files is dear
+        run = _run(test, ground)
+        if last is None or run.result != "unknown" or last.result == "unknown":
             runs.pop(run.command, None)
             runs[run.command] = run
     newest = sorted(runs.values(), key=lambda run: run.ended)[::-1]  # of one moment, what was told last comes first

@@ -143,8 +143,8 @@ def _hints(proof: "Proof", name: str) -> list[str]:
     if proof.green:
         return []
     if proof.foreign:
-        said = "" if name == "HEAD" else f" {in_shell(name)}"
-        return [f"{counted(proof.foreign, 'run')} that somebody else saw would do: 'git baton verify --ci --foreign{said}'"]
+        said = f"{counted(proof.foreign, 'run')} that somebody else saw would do"
+        return [f"{said}: 'git baton verify --ci --foreign {in_shell(name)}'"]
     part = next((one.run for one in proof.runs if one.same and one.run.lacks.endswith("may leave tests out")), None)
     if part is not None:
         return [f"if that is all of them: git config --add baton.testCommand {in_shell(plain(first_line(part.command)))}"]
