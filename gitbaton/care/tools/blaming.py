@@ -55,18 +55,27 @@ class BlamedLine:
     then: int
 
 
-def blame(baton: Baton, path: str, folder: str, ranges: Sequence[str] = ()) -> tuple[list[BlamedLine], list[str]]:
-    """Return the lines of a file as it is now, those of ``ranges`` (as ``git blame -L`` takes them) or all, and the warnings.
+def blame(
+    baton: Baton, path: str, folder: str, ranges: Sequence[str] = (), at: BlamedCommit | None = None
+) -> tuple[list[BlamedLine], list[str]]:
+    """Return the lines of a file as it is now, those of ``ranges`` (as ``git blame -L`` takes them) or all, and the warnings;
+    or as it is in a commit, ``at``: the origin of a line that no checkpoint before it holds, nor its parent, is the commit.
 
     A line's origin is the earliest checkpoint of any track here that holds it and has a ``head`` that does not; else the
-    commit. ``path`` is relative to the top of the work tree. The scratch ``folder`` takes the objects that are made. Raises
-    NotFoundError for a path that no snapshot would hold, UsageError for a range that git does not take.
+    commit. ``path`` is relative to the top of the work tree. The scratch ``folder`` takes the objects that are made; with
+    ``at`` the repository is redirected to it already. Raises NotFoundError for a path that no snapshot would hold, UsageError
+    for a range that git does not take.
     """
     items = [s for s in baton.store.whole().items if s.checkpoint.files is not None]
     before_steps = [s for states in safety_chains(baton) for s in states]
     brought = [s for s in before_steps if s.checkpoint.restore and s.checkpoint.restore.op not in STEPPING]
-    head = baton.head()[0].oid
-    tree, warnings = tree_now(baton, items[0] if items else None, folder)
+    if at is None:
+        head = baton.head()[0].oid
+        tree, warnings = tree_now(baton, items[0] if items else None, folder)
+    else:
+        items, brought = ([s for s in some if s.checkpoint.created < at.created + _SECOND] for some in (items, brought))
+        above = baton.repo.objects.first_parents(at.oid, 2)
+        head, tree, warnings = (above[1] if above[1:] else None), baton.store.base_tree(at.oid), []
     git = baton.repo.git
     if git.run("ls-tree", "-z", tree, "--", f":(literal){path}").out.split(b" ")[1:2] != [b"blob"]:
         raise NotFoundError(f"{path_in_quotes(path)} is no file that a snapshot would hold now")
@@ -94,7 +103,7 @@ def blame(baton: Baton, path: str, folder: str, ranges: Sequence[str] = ()) -> t
             first, rounds = (first - back if rounds else set()), rounds - 1
         older = {line.path for line in lines} - {*names}
         if not older:
-            return lines, warnings
+            return [replace(line, origin=at) if line.origin is None else line for line in lines], warnings
         names += sorted(older)  # the file had another name before: what checkpoints hold there counts, too
 
 

@@ -36,7 +36,7 @@ from gitbaton.checkpoints.render import (
 )
 from gitbaton.checkpoints.store.turns import Span
 from gitbaton.cli.columns import brief, cut
-from gitbaton.cli.common import AsJson, opened, paged, print_json, warn_all
+from gitbaton.cli.common import AsJson, one_of, opened, paged, print_json, refuse, warn_all
 from gitbaton.cli.look import Cell, Column, Look
 from gitbaton.cli.options import Argument, Invocation, Option
 
@@ -46,10 +46,16 @@ _WORDS = 40  # columns of a checkpoint's words beside a line
 
 def command(
     ctx: Invocation,
-    file: Annotated[str, Argument(metavar="FILE", help="A file of the work tree, as it is now.")],
+    file: Annotated[
+        Optional[str],
+        Argument(metavar="FILE", help="A file of the work tree, as it is now; with --agent-trace a RANGE of commits, or one."),
+    ] = None,
     lines: Annotated[
         Optional[list[str]], Option("-L", metavar="RANGE", help="Only these lines, as for git blame: 3,7 or 3,+5; may repeat.")
     ] = None,
+    trace: Annotated[
+        bool, Option("--agent-trace", help="Export the lines of commits (HEAD, A..B) that agents wrote, as Agent Trace has it.")
+    ] = False,
     json: AsJson = False,
 ) -> int:
     """Show with which checkpoint each line of a file came, or with which commit.
@@ -57,10 +63,21 @@ def command(
     A line came with the checkpoint of any track that held it first while its own HEAD did not, else with a commit. Lines that
     nobody committed are included; 'now' is what no checkpoint holds yet.
 
+    --agent-trace [RANGE] prints a record of the Agent Trace specification 0.1.0, JSON in one line, for each commit that brought
+    lines which are known to be an agent's: by default HEAD alone. A conversation is a turn, its 'url' git-baton:ID, where ID is
+    what 'git baton transcript show' takes. Lines of which it is not known, and a person's, are in no range.
+
     Examples:
         git baton blame a.txt
         git baton blame a.txt -L 1,1
+        git baton blame --agent-trace HEAD
     """
+    one_of(**{"agent-trace": trace, "json": json})
+    refuse((trace and bool(lines), "--agent-trace and -L exclude each other"))
+    if trace:
+        return _trace(ctx, file or "HEAD")
+    if file is None:
+        raise UsageError("missing argument 'FILE'", f"{ctx.command_path} FILE")
     with opened(ctx) as baton, tempfile.TemporaryDirectory(prefix="gitbaton-") as scratch:
         found, warnings = of_file(baton, scratch, ctx.obj.repo_root, file, lines or ())
         warn_all(warnings)
@@ -77,6 +94,22 @@ def command(
                     for line in found
                 ]
                 terminal.say_lines(look.table(_COLUMNS, rows))
+    return 0
+
+
+def _trace(ctx: Invocation, word: str) -> int:
+    """Print the Agent Trace records of commits, one a line."""
+    with opened(ctx) as baton, tempfile.TemporaryDirectory(prefix="gitbaton-") as scratch:
+        from json import dumps
+
+        from gitbaton.care.tools.tracing import records
+
+        found = False
+        for told in records(baton, scratch, word):
+            terminal.say(dumps(told, separators=(",", ":")))
+            found = True
+    if not found:
+        terminal.tell(f"hint: no line that {in_quotes(word)} brought is known to be an agent's")
     return 0
 
 
