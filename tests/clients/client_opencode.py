@@ -23,6 +23,7 @@ def config(url: str) -> dict[str, Any]:
     provider["options"] = {"baseURL": f"{url}/v1", "apiKey": "none"}
     whole: dict[str, Any] = {"autoupdate": False, "share": "disabled", "permission": "allow"}
     whole |= {"model": "scripted/model", "small_model": "scripted/model", "provider": {"scripted": provider}}
+    whole["enabled_providers"] = ["scripted"]  # others are asked for their models
     return whole
 
 
