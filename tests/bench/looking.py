@@ -79,6 +79,7 @@ def many(folder: Path, env: dict[str, str], runs: int) -> tuple[list[Row], list[
             runs=runs,
             yardstick="git log --grep",
         ),
+        pair("search", ("git-baton", "search", "agent", "step"), walk, path, env, runs=runs, yardstick="git log"),
         pair("page, 10,000 checkpoints", page, walk, path, env, runs=runs, yardstick="git log"),
     ]
     for words in (("sna",), ("resume", "--track", "")):

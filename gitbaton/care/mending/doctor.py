@@ -491,6 +491,7 @@ _FOLDERS = (
 _FILES = (
     *("agents", "boot", "detached", "expect", "files.cache", "flock", "index-facts", "installed", "late-hook"),
     *("late-hook-waits", "latest", "log", "log.old", "modes", "newest", "page.html", "paused", "pruned", "pruning", "quiet"),
+    *(f"search.sqlite{tail}" for tail in ("", "-journal", "-shm", "-wal")),
     *("repacking", "restore", "restoring", "revision", "rewritten", "run", "statusline", "worktree"),
 )
 _SWEPT = ("isolated", "tmp")  # what lies there and is ours has a name by which it is known
