@@ -16,7 +16,10 @@ from gitbaton.cli.verbs import DESTROY, GROUPS, VERBS, below, find, verb_functio
 from gitbaton.git.repo import Repo
 
 HELP = ["-h", "--help"]
-GONE = {"--radius": "a repair is not widened any more: name the steps above with --step, which may repeat"}
+GONE = {
+    "--radius": "a repair is not widened any more: name the steps above with --step, which may repeat",
+    "--as": "to go on with the conversation in another client: git baton restore --conversation-only --as codex",
+}
 # Options of other tools, by the ones here that do it, of one verb or of any that has them; "--" are paths. A word that stands
 # beside nothing has no such option here, however near one is spelled.
 ELSEWHERE = {

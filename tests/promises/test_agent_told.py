@@ -271,13 +271,13 @@ def test_what_an_older_version_left_is_made_anew(talk: Talk) -> None:
     talk.edit("x.py", "two\n")
     talk.stop()
     (left,) = (talk.repo.path / ".git/baton/sessions").glob("*.facts")
-    assert json.loads(left.read_text())["v"] == 3
+    assert json.loads(left.read_text())["v"] == 4
     left.write_text(json.dumps({**json.loads(left.read_text()), "v": 1, "facts": {"plan": None, "asked": []}}))
     talk.edit("y.py", "new\n")
     talk.stop()
     observed, told = newest(talk.repo)
     assert [one["text"] for one in told["asked"]] == ["Mend the parser"] and observed["turns"] == 1
-    assert set(observed["edited"]["paths"]) == {"x.py", "y.py"} and json.loads(left.read_text())["v"] == 3
+    assert set(observed["edited"]["paths"]) == {"x.py", "y.py"} and json.loads(left.read_text())["v"] == 4
 
 
 @pytest.mark.deep

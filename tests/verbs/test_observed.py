@@ -423,6 +423,18 @@ def test_a_push_leaves_what_was_said_here_unless_it_is_asked_for(talk: Talk, tmp
 
 
 @pytest.mark.deep
+@pytest.mark.parametrize("along", [False, True])
+def test_a_first_push_says_how_many_conversations_become_public(talk: Talk, tmp_path: Path, along: bool) -> None:
+    talk.ask("go through it")
+    talk.edit("x.py", "two\n")
+    talk.stop()
+    talk.repo.git("init", "-q", "--bare", str(tmp_path / "far.git"))
+    words = ("push", "--dry-run", *(["--with-transcripts"] if along else []), str(tmp_path / "far.git"))
+    assert ("1 conversation, redacted, with all that was said" in talk.repo.baton(*words).err) == along
+    assert json.loads(talk.repo.baton(*words, "--json").out)["places"][0]["first"]["conversations"] == along
+
+
+@pytest.mark.deep
 def test_a_nudge_comes_once_and_only_where_the_words_are_old(repo: Sandbox, tmp_path: Path) -> None:
     repo.commit("first", **{"x.py": "one\n"})
     with repo.open(clock=lambda: datetime.now(UTC) - timedelta(hours=1)) as baton:

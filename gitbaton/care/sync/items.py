@@ -141,7 +141,8 @@ class Joining:
 @value
 class Exposure:
     """Public parts of the first push of tracks, runs and threads, beyond what the remote's refs hold. ``observed``: how many
-    of the checkpoints tell what an agent's client had on record; ``states``: the checkpoints of threads; ``kept``: what of
+    of the checkpoints tell what an agent's client had on record; ``conversations``: those that go along; ``states``: the
+    checkpoints of threads; ``kept``: what of
     the newest ones stays here, in words; ``secret_files``: the paths of files with names that say that they hold secrets."""
 
     tracks: tuple[str, ...]
@@ -154,6 +155,7 @@ class Exposure:
     threads: tuple[str, ...] = ()
     states: int = 0
     observed: int = 0
+    conversations: int = 0
     secret_files: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
 

@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 
+from gitbaton.agents.transcripts.layout import told_session
 from gitbaton.base.codec import encode_track, in_quotes
 from gitbaton.base.errors import (
     MENDS,
@@ -54,7 +55,7 @@ from gitbaton.checkpoints.store import CHAINS, NOTES, chain_ref, state
 from gitbaton.checkpoints.store import meta as metas
 from gitbaton.checkpoints.store.chain import INDEX, MAX_COMMIT, STAGES
 from gitbaton.checkpoints.store.read import SLACK, own_refs, readable_kinds, torn_refs, user_tips
-from gitbaton.checkpoints.store.refs import META, remote_ref
+from gitbaton.checkpoints.store.refs import IMPORTED, META, TRANSCRIPTS, remote_ref
 from gitbaton.git import objectlists
 from gitbaton.git.bounded import with_words
 from gitbaton.git.damage import set_aside, torn
@@ -531,7 +532,8 @@ def exposure(baton: Baton, moves: Sequence[Move], haves: Sequence[Oid], agreed: 
         asked += [move for move in more if any(_private(baton, [move], haves))]
     if not asked and not runs and not threads:
         return None
-    tips = sorted({move.new for move in (*asked, *runs, *threads) if move.new})
+    talks = [move for move in moves if move.changes and move.new and move.ref.startswith((TRANSCRIPTS, IMPORTED))]
+    tips = sorted({move.new for move in (*asked, *runs, *threads, *talks) if move.new})
     commits, untracked = _private(baton, asked, haves) if asked else (0, 0)
     known = {oid for move in asked if move.action == "new" and move.new for oid in baton.repo.objects.first_parents(move.new)}
     return Exposure(
@@ -545,6 +547,9 @@ def exposure(baton: Baton, moves: Sequence[Move], haves: Sequence[Oid], agreed: 
         threads=tuple(sorted({move.name for move in threads})),
         states=sum(move.count for move in threads),
         observed=_observed(baton, [move.new for move in asked if move.new], haves) if asked else 0,
+        conversations=sum(
+            move.ref.startswith(TRANSCRIPTS) and not move.ref.endswith(encode_track(told_session("s"))[1:]) for move in talks
+        ),
         secret_files=tuple(filter(names_secrets, sorted(map(os.fsdecode, {*reachable(baton.repo, tips, haves).values()})))),
         kept=tuple(_kept(baton, [move for move in asked if move.new])),
     )

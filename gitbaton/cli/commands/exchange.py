@@ -119,6 +119,11 @@ def _say_public(remote: Remote, public: Exposure) -> None:
         *(counted(many, noun) for many, noun in counts if public.tracks),
         *([f"{counted(public.records, 'record')} with what the steps read, wrote and printed"] if public.runs else []),
         *([f"{counted(public.states, 'checkpoint')} of threads with all their values"] if public.threads else []),
+        *(
+            [f"{counted(public.conversations, 'conversation')}, redacted, with all that was said"]
+            if public.conversations
+            else []
+        ),
         amount(public.bytes),
     ]
     terminal.tell("  " + ", ".join(parts))
@@ -368,7 +373,19 @@ def _by_name(public: Exposure) -> dict[str, Json]:
 
 def pushing_document(done: Pushing) -> dict[str, Json]:
     """Return the JSON object of a push to one place."""
-    public = ("tracks", "checkpoints", "commits", "untracked", "bytes", "runs", "records", "threads", "states", "observed")
+    public = (
+        "tracks",
+        "checkpoints",
+        "commits",
+        "untracked",
+        "bytes",
+        "runs",
+        "records",
+        "threads",
+        "states",
+        "observed",
+        "conversations",
+    )
     unnamed: dict[str, Json] = {"track": None, "run": None, "thread": None, "namespace": ""}
     counts = ("new", "count", "dropped", "forgotten", "commits", "untracked", "reason")
     moves = [
