@@ -11,6 +11,7 @@ import pytest
 
 from tests.kit import Sandbox
 from tests.kit.agents import Client, autos, checkpoints, injected, steps, tracks
+from tests.kit.tiers import some
 
 PLUGIN = ("--plugin",)
 
@@ -140,3 +141,34 @@ def test_a_plugin_begins_none_in_another_repository_than_its_clients(repo: Sandb
     client.send("PreToolUse", client.payload("PreToolUse", **fields), *PLUGIN)
     assert tracks(other) == [] and checkpoints(other, "main") == []
     assert not (other.path / ".git" / "baton").exists()
+
+
+def aged(repo: Sandbox, seconds: int) -> None:
+    """Let so many seconds pass for what is known of who heard of which event."""
+    calls = repo.path / ".git" / "baton" / "calls"
+    rows = [row.split("\t", 1) for row in calls.read_text().splitlines()]
+    calls.write_text("".join(f"{int(at) - seconds * 1000}\t{rest}\n" for at, rest in rows))
+
+
+@some(
+    ("seconds", "callers"),
+    [(40, [()]), (1, [()]), (59, [()]), (61, [()]), (25, [PLUGIN, ()]), (40, [PLUGIN, ()])],
+)
+def test_an_event_that_comes_again_and_again_is_never_lost(used: Sandbox, seconds: int, callers: list[Sequence[str]]) -> None:
+    client = Client("opencode", used.path)  # which tells one end of a turn from another by nothing
+    for number in range(4):
+        used.write("work.txt", str(number))
+        client.fire("prompt", prompt=f"do {number}")
+        heard(client, "idle", *callers)
+        aged(used, seconds)
+    assert sum(step.startswith("turn ended: ") for step in steps(autos(used, "t"))) == 4
+
+
+@pytest.mark.deep
+def test_equal_hooks_of_which_one_is_not_called_lose_nothing(used: Sandbox) -> None:
+    used.ok("agent", "install", "codex")  # a project that Codex does not trust
+    used.ok("agent", "install", "codex", "--user")
+    client = Client("codex", used.path, home=Path(os.environ["HOME"]))
+    for _ in range(4):
+        assert "S-manual" in heard(client, "SessionStart", (), source="resume")[0]
+        aged(used, 12)

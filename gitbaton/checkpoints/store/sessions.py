@@ -37,6 +37,7 @@ _MAX_EDITED = 24 << 10  # bytes of the paths that were edited in a turn, as they
 _CALL = re.compile(r"\d{1,15}(?:\t[\w ]+){2}\t\d{1,9}\Z", re.ASCII)
 _CALLED = 60_000  # milliseconds for which it is known who heard of an event: longer than any client lets a hook run
 _CALLS = 200  # of these
+_BESIDE = 10_000  # milliseconds within which a client calls equal hooks of two levels; one of them it may not call at all
 _MOST = 20  # sessions that are looked at
 QUIET = 30  # seconds without a further checkpoint for events that come many times in a turn
 # The least baton.auto at which a moment counts.
@@ -277,11 +278,13 @@ def claim(repo: Repo, event: HookEvent, payload: bytes, caller: str, copies: Cal
         found = [row for row in os.pread(fd, _MAX_BYTES, 0).decode("ascii", "replace").splitlines() if _CALL.match(row)]
         rows = [row.split("\t") for row in found if abs(now - int(row.partition("\t")[0])) < _CALLED][-_CALLS:]
         before = [row for row in rows if row[1] == key]
-        own = sum(row[2] == caller for row in before)
-        number = own // copies() + 1 if own else 1
+        newest = max((int(row[3]) for row in before), default=0)
+        own = [row for row in before if row[2] == caller]
+        ends = not own or now - int(own[-1][0]) > _BESIDE or sum(row[3] == own[-1][3] for row in own) >= copies()
+        number = max(int(own[-1][3]) + ends if own else 1, newest)  # rows go with time, and their numbers go on
         data = "".join("\t".join(row) + "\n" for row in [*rows, [str(now), key, caller, str(number)]]).encode()
         os.ftruncate(fd, os.pwrite(fd, data, 0))  # a file that is emptied first costs 2 ms
-        return all(int(row[3]) < number for row in before)
+        return number > newest
     finally:
         os.close(fd)
 
