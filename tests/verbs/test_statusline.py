@@ -370,7 +370,7 @@ def test_the_line_that_is_installed_shows_the_track_of_the_hooks(repo: Sandbox, 
 
 
 @pytest.mark.parametrize("where", [SETTINGS, ".claude/settings.local.json", "~/.claude/settings.json"])
-@pytest.mark.parametrize("value", ['{"type": "command", "command": "theirs --fast"}', '"odd"', "{}"])
+@pytest.mark.parametrize("value", ['{"type": "command", "command": "theirs --fast"}', '"odd"', "{}", "null"])
 def test_one_that_is_set_stays_and_is_named(repo: Sandbox, home: Path, where: str, value: str) -> None:
     file = home / where[2:] if where.startswith("~") else repo.path / where
     file.parent.mkdir(parents=True)
@@ -383,6 +383,15 @@ def test_one_that_is_set_stays_and_is_named(repo: Sandbox, home: Path, where: st
     )
     agent(repo, "uninstall", "claude")
     assert file.read_text() == f'{{"statusLine": {value}}}'
+
+
+def test_one_that_stands_twice_keeps_no_hooks_back(repo: Sandbox) -> None:
+    written = '{"statusLine": {"command": "git-baton statusline"}, "statusLine": 5}'
+    repo.write(SETTINGS, written)
+    done = agent(repo, "install", "claude", "--statusline")
+    assert "sets a status line already, and it stays: 5\n" in done.err and (repo.path / SETTINGS).read_text() != written
+    agent(repo, "uninstall", "claude")
+    assert (repo.path / SETTINGS).read_text() == written
 
 
 def test_a_line_set_by_hand_is_no_install(repo: Sandbox, home: Path) -> None:

@@ -412,9 +412,8 @@ class LineSetting(Part):
         """Return whether the status line is ours, and for which track. Raises MalformedError."""
         document = Document(text, comments=True)
         root = document.at()
-        if root is None or root.kind != "object":
-            return NONE
-        _unique(root, {LINE_KEY})
+        if root is None or root.kind != "object" or [member.key for member in root.members].count(LINE_KEY) != 1:
+            return NONE  # one that stands twice is the user's, whichever a client takes
         found = _OUR_LINE.fullmatch(line_in(document.plain(root)) or "")
         track = found["track"][1:-1].replace("'\\''", "'") if found and found["track"] else None
         return FoundEntries(count=1, tracks=(track,), line=True) if found else NONE
@@ -466,10 +465,10 @@ class HooksAndLine(Part):
 
 def line_in(settings: object) -> str | None:
     """Return the command of a status line in a client's settings; None where none is set."""
-    if not isinstance(settings, dict) or settings.get(LINE_KEY) is None:
+    if not isinstance(settings, dict) or LINE_KEY not in settings:
         return None
     line = settings[LINE_KEY]
-    return str(line.get("command")) if isinstance(line, dict) else str(line)
+    return str(line.get("command")) if isinstance(line, dict) else json.dumps(line)
 
 
 class Whole(Part):
