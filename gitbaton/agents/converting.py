@@ -53,7 +53,7 @@ def converted(of: Client, raw: bytes) -> Converted:
     at = 0.0
     for record in kept_records(of, raw):
         at = max(at, time_of(record.get("timestamp", record.get("time_created"))) or at)
-        parts = list(of.read(record))
+        parts = sorted(of.read(record), key=lambda part: isinstance(part, Shown) and part.who == "tool")  # said, then called
         answers = any(isinstance(part, Shown) and part.answer for part in parts)
         for part in parts:
             if isinstance(part, Asked) and not (answers and part.kind):  # else it stands in the answer

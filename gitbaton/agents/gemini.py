@@ -23,6 +23,7 @@ from gitbaton.agents.records import (
     replied,
     spoken,
     summed,
+    text_of,
     texts_of,
     time_of,
     whole,
@@ -114,7 +115,8 @@ class Gemini(Client):
         for call in map(dict_of, list_of(record.get("toolCalls"))):
             name = name_of(call.get("name"))
             yield Shown(who="tool", name=name, content=call.get("args"))
-            yield Shown(who="tool", name=name, content=call.get("resultDisplay"), answer=True)
+            display = call.get("resultDisplay")  # of an edit the files
+            yield Shown(who="tool", name=name, content=display if text_of(display) else _output(call), answer=True)
             if kind == "gemini" and "$set" not in record:
                 yield from _call(at, call)
 

@@ -194,7 +194,7 @@ def _shown(record: Record, kind: str) -> Iterator[Shown]:
         elif part.get("thought"):
             yield Shown(who="thought", content="")
         elif who:
-            yield Shown(who=who, content=part)
+            yield Shown(who="system" if plain(part.get("text")).startswith(_CONTEXT) else who, content=part)
 
 
 def _answered(record: Record, at: float | None) -> Iterator[Sign]:

@@ -160,6 +160,10 @@ def test_what_was_said_to_gemini_and_copilot() -> None:
         ("system", "note"),
     ]
     assert told("gemini", *GEMINI, {"$rewindTo": "unknown"}) == []
+    given = {"functionResponse": {"name": "edit", "response": {"output": "Modified."}}}
+    call = {"name": "edit", "args": {"path": "a"}, "resultDisplay": {"fileDiff": "-a"}, "result": [given]}
+    edit = {"id": "g1", "type": "gemini", "content": "", "toolCalls": [call]}
+    assert told("gemini", edit) == [("tool edit", '{"path": "a"}'), ("tool edit", "Modified.")]
     tool = ("tool view", '{"path": "a"}'), ("tool view", "text")
     assert told("copilot", *COPILOT) == [("user", "hello"), *tool, ("system", "so far")]
 

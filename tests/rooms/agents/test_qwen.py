@@ -8,7 +8,7 @@ from typing import Any
 from gitbaton.agents.client import read
 from gitbaton.agents.qwen import CLIENT
 from gitbaton.agents.records import kept_records, messages, shown, signs
-from gitbaton.agents.signs import Answered, Asked, CommandRun, Edited, Ended, Planned, Said, Searched, Sign
+from gitbaton.agents.signs import Answered, Asked, CommandRun, Edited, Ended, Planned, Said, Searched, Shown, Sign
 from gitbaton.base.model import Usage
 from tests.kit.places import DATA
 from tests.kit.tables import each
@@ -229,6 +229,14 @@ def test_what_was_taken_back_is_not_on_the_branch() -> None:
     )
     assert [message.text for message in messages(CLIENT, raw)] == ["one", "done one", "three"]
     assert [record["uuid"] for record in kept_records(CLIENT, raw) if record["type"] == "user"] == ["a", "f"]
+
+
+def test_what_a_hook_said_is_shown_as_the_systems() -> None:
+    found = [row("user", {"text": "go"}, provenance="real_user"), row("user", HOOKED), row("user", {"text": "on"}, HOOKED)]
+    assert [part.who for record in found for part in CLIENT.read(record) if isinstance(part, Shown)] == [
+        *("user", "system"),
+        *("user", "system"),
+    ]
 
 
 def test_a_compaction_shows_its_summary_and_large_results_are_let_go() -> None:
