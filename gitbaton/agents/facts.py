@@ -617,7 +617,7 @@ class _Fold:
     def _ended(self, words: KeptPrompt | _Heard | None) -> None:
         """A turn has ended with these words."""
         self.said = words or self.said
-        self.worked = self.said if self.acted else self.worked
+        self.worked = words if words and self.acted else self.worked
         self.texts, self.deeds, self.acted = [], {}, False
 
     def _hear(self, turns: int, prompt: KeptPrompt | _Heard | str) -> None:

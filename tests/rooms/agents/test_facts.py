@@ -130,6 +130,19 @@ def test_the_last_words_of_work_stay_when_a_question_is_answered() -> None:
     assert (words(s.stop()), worked(s.facts)) == ("I may not.", "It has run.")
 
 
+def test_an_answer_is_not_taken_for_the_last_words_of_work_that_ended_without_any() -> None:
+    s = Session()
+    s.ask("What is a token?")
+    s.say("A token is a word.")
+    s.stop()
+    s.ask("Mend the parser")
+    s.edit("a.py")
+    assert worked(s.stop("")) == ""
+    s.ask("And a word?")
+    s.say("A word is a token.")
+    assert (words(s.stop()), worked(s.facts)) == ("A word is a token.", "")
+
+
 def test_items_of_a_table_that_only_a_subagent_named_are_beside_the_plan() -> None:
     s = Session()
 
