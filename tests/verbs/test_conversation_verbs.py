@@ -26,6 +26,7 @@ from gitbaton.care.tools import conversations
 from tests.kit import Sandbox
 from tests.kit.far import Far
 from tests.kit.guides import GUIDES, block_with
+from tests.kit.past import Past
 from tests.kit.spoken import COMMAND, PATH, PRINTED, RECORDS, SPOKEN, SUMMARY, TEXT, UNSAID, compacted, recorded, taken
 from tests.kit.state import assert_same, state_of
 from tests.kit.tiers import some
@@ -399,6 +400,42 @@ def test_a_call_that_has_no_answer_is_closed_and_what_is_large_is_cut(repo: Sand
     calls = [m for m in resaid(other, Path(path[1]).read_bytes()).messages if m.who == "command"]
     assert [m.text for m in calls] == [COMMAND, COMMAND] and "interrupted" in calls[1].answer
     assert len(calls[0].answer) <= MOST and "\n[3060 characters are left out]\n" in calls[0].answer
+
+
+@pytest.mark.parametrize("agent", ["claude", "qwen", "droid"])
+def test_what_was_said_before_a_call_comes_before_it(agent: str) -> None:
+    of, text, name = client(agent), {"type": "text", "text": "I look."}, {"droid": "Execute"}.get(agent, "Bash")
+    blocks: list[object] = [text, {"type": "tool_use", "id": "k", "name": name, "input": {"command": "ls"}}]
+    record = {"type": "message" if agent == "droid" else "assistant", "uuid": "u", "id": "u", "parentUuid": None}
+    message: dict[str, object] = {"role": "assistant", "content": blocks}
+    if agent == "qwen":
+        call = {"id": "k", "name": "run_shell_command", "args": {"command": "ls"}}
+        message = {"parts": [{"text": "I look."}, {"functionCall": call}]}
+    assert of is not None
+    found = converted(of, lines({**record, "message": message})).messages
+    assert [(m.who, m.text) for m in found[1:]] == [("assistant", "I look."), ("command", "ls")]
+
+
+def test_a_checkpoint_without_files_brings_back_what_was_said(repo: Sandbox) -> None:
+    Past(repo).turn("Halve it, please", "half.py", "x / 2\n", "half: begun", "It halves.")
+    repo.ok("import", "--client", "claude", "--yes")
+    (repo.path / "half.py").write_text("mine\n")
+    key = json.loads(repo.ok("log", "--kind", "imported", "--json").out)["checkpoints"][0]["id"][:12]
+    only = f"hint: 'git baton restore --conversation-only {key}' brings back what was said\n"
+    for options in ([], ["--conversation", "--exact"], ["--conversation", "--index", "-n"]):
+        said = assert_wrote_nothing(repo, "restore", *options, key, code=128)
+        assert f"checkpoint '{key}' was recorded without files\n{only}" in said
+    assert only in assert_wrote_nothing(repo, "restore", "--conversation", key, "--", "half.py", code=128)
+    before = everything()
+    dry = repo.ok("restore", "--conversation", "--as", "codex", "--dry-run", key)
+    assert everything() == before and "2 messages\n" in dry.out
+    for options in (["--conversation", "--as", "codex"], ["--conversation"], ["--conversation-only"]):
+        done = repo.ok("restore", *options, key)
+        found, line = written(done.out, "codex" if "codex" in options else "claude")
+        assert "It halves." in found.read_text() and line
+        alone = f"warning: no files come back: checkpoint '{key[:10]}' was recorded without them\n"
+        assert done.err == (alone if "--conversation" in options else "")
+    assert (repo.path / "half.py").read_text() == "mine\n"
 
 
 def test_a_stranger_brings_neither_orders_nor_what_the_system_said(repo: Sandbox) -> None:

@@ -247,9 +247,11 @@ class AskedPaths:
 
 def files_of(target: Stored) -> FileState:
     """Return what a checkpoint holds of the work tree. Raises BatonError where it was recorded without files."""
-    files = target.checkpoint.files
+    files, agent = target.checkpoint.files, target.checkpoint.agent
     if files is None:
-        raise BatonError(f"checkpoint '{target.id[:12]}' was recorded without files", "'git baton log --all' lists others")
+        told = [f"'git baton restore --conversation-only {target.id[:12]}' brings back what was said"]
+        hints = [*(told if agent and agent.transcript else ()), "'git baton log --all' lists others"]
+        raise BatonError(f"checkpoint '{target.id[:12]}' was recorded without files", *hints)
     return files
 
 

@@ -14,6 +14,7 @@ from gitbaton.checkpoints import restore
 from gitbaton.checkpoints.baton import Baton
 from gitbaton.checkpoints.names import only_branch, parted, unknown
 from gitbaton.checkpoints.render import in_shell, path_in_quotes, quoted, some
+from gitbaton.checkpoints.restore.goal import files_of
 from gitbaton.checkpoints.restore.recover import intent_path
 from gitbaton.checkpoints.restore.values import TEXT, UNDECIDED, UNMERGED, Order, RestorePlan
 from gitbaton.checkpoints.store import safety_ref, tip_ref
@@ -183,12 +184,18 @@ def _with_conversation(
     """Restore with the conversation, which is planned before a file is touched, and written after them; a conflict does not
     keep it back."""
     order = replace(order, checkpoint=target.id)
+    held = target.checkpoint.files is not None
     try:
         talk = plan_conversation(baton, target, foreign=order.foreign, client=client)
     except BatonError as error:
-        if files and (order.foreign or not target.foreign):
+        if files and held and (order.foreign or not target.foreign):
             error.hints += ("nothing is restored; without --conversation the files are",)
         raise
+    if files and not held:
+        if order.paths or order.exact or order.index or order.force:
+            files_of(target)
+        terminal.warn(f"no files come back: checkpoint {in_quotes(baton.short(target.id))} was recorded without them")
+        files = False
     if dry_run:  # the files last: afterwards nothing else can be done with what is open
         write_back(talk, target, dry_run=True, json=json)
         return carry_out(baton, "restore", order, dry_run=True, json=False, verbose=verbose) if files else 0
