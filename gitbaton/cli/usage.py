@@ -18,6 +18,7 @@ from gitbaton.git.repo import Repo
 HELP = ["-h", "--help"]
 GONE = {
     "--radius": "a repair is not widened any more: name the steps above with --step, which may repeat",
+    "worktree -b": "for a branch there: git baton branch NAME CHECKPOINT, and 'git worktree add PATH NAME'",
     "--as": "to go on with the conversation in another client: git baton restore --conversation-only --as codex",
 }
 # Options of other tools, by the ones here that do it, of one verb or of any that has them; "--" are paths. A word that stands
@@ -295,8 +296,8 @@ def _misused(error: Any, words: list[str]) -> UsageError:
 
 def options_meant(verb: str, name: str) -> list[str]:
     """Return a hint at each option of a verb that an unknown one may stand for."""
-    if name in GONE:
-        return [GONE[name]]
+    if gone := GONE.get(f"{verb} {name}", GONE.get(name)):
+        return [gone]
     parameters = declared(verb_function(verb) if verb else main)
     names = [known for p in parameters if isinstance(p.of, Option) for known, _ in p.names()]
     if any(not isinstance(p.of, Option) and "[PATH]" in (p.of.metavar or "") for p in parameters):

@@ -55,7 +55,8 @@ def test_a_turn_has_its_model_and_its_tokens(talk: Talk) -> None:
     assert today == {"turns": 2, "untold": 0, "input": 21_030, "output": 1003, "cached": 210_500}
     rows = repo.ok("summary").out.splitlines()
     day = f"{datetime.now().astimezone():%Y-%m-%d}"
-    assert f"- {day}: {said}" in rows and not any(row.startswith("- in all") for row in rows)
+    quoted = said.replace("claude-sonnet-5, claude-opus-4-5", "`claude-sonnet-5`, `claude-opus-4-5`")
+    assert f"- {day}: {quoted}" in rows and not any(row.startswith("- in all") for row in rows)
 
 
 def test_what_is_not_known_of_a_turn_is_said(talk: Talk) -> None:
@@ -72,7 +73,7 @@ def test_what_is_not_known_of_a_turn_is_said(talk: Talk) -> None:
     said = "30 tokens in, 2 out, 0 cached, 2 turns, not known of 1 more (claude-opus-4-5)"
     assert f"today: {said}" in repo.ok("status").out.splitlines()
     repo.ok("snapshot", "words")
-    assert f": {said}" in repo.ok("summary").out
+    assert f": {said.replace('claude-opus-4-5', '`claude-opus-4-5`')}" in repo.ok("summary").out
 
 
 def test_a_turn_that_was_cut_off_has_no_tokens_of_the_one_before_or_after(talk: Talk) -> None:
@@ -105,11 +106,11 @@ def test_days_are_summed_apart(talk: Talk) -> None:
         then = first.checkpoint.created - timedelta(days=2)
         older = replace(first, checkpoint=replace(first.checkpoint, created=then))
         rows = summary(baton, replace(given, items=(*given.items[:-2], older, last)), {})
-    own = "600 tokens in, 1 out, 0 cached, 1 turn (claude-opus-4-5)"
+    own = "600 tokens in, 1 out, 0 cached, 1 turn (`claude-opus-4-5`)"
     days = [f"{at.astimezone():%Y-%m-%d}" for at in (then, last.checkpoint.created)]
     at = rows.index("## Models and tokens")
     assert rows[at + 2 : at + 4] == [f"- {day}: {own}" for day in days]
-    assert rows[at + 4] == "- in all: 1.2k tokens in, 2 out, 0 cached, 2 turns (claude-opus-4-5)"
+    assert rows[at + 4] == "- in all: 1.2k tokens in, 2 out, 0 cached, 2 turns (`claude-opus-4-5`)"
 
 
 @pytest.mark.parametrize("agent", ["codex", "gemini", "copilot"])
@@ -123,3 +124,30 @@ def test_without_records_nothing_is_known(repo: Sandbox, agent: str) -> None:
     (found,) = agents(repo)
     assert set(found) == {"name", "session", "transcript"}
     assert "today:" not in repo.ok("status").out and "Models" not in repo.ok("summary").out
+
+
+@pytest.mark.deep
+def test_today_is_of_every_track_of_ours_and_each_turn_counts_once(talk: Talk) -> None:
+    talk.ask("one")
+    talk.fire("prompt", prompt="one")
+    talk.answer("m1", 600, 1)
+    talk.stop()
+    said = next(row for row in talk.repo.ok("status").out.splitlines() if row.startswith("today: "))
+    talk.repo.ok("snapshot", "--track", "plain", "by hand")
+    assert said in talk.repo.ok("status").out.splitlines()
+
+
+@pytest.mark.deep
+def test_doctor_says_that_no_hook_writes_the_trailers_that_are_wanted(repo: Sandbox) -> None:
+    repo.ok("snapshot", "begun")
+    repo.git("config", "baton.trailers", "true")
+    assert "the hook that writes trailers is not installed" in repo.baton("doctor").out
+    repo.ok("install")
+    assert "trailers" not in repo.baton("doctor").out
+
+
+@pytest.mark.deep
+def test_names_of_others_lead_to_the_agent_that_is_meant(repo: Sandbox) -> None:
+    for typed, near in (("factory", "droid"), ("qwen-code", "qwen"), ("kilocode", "kilo"), ("x", "")):
+        said = repo.baton("agent", "install", typed).err
+        assert ("is meant" in said, f"perhaps '{near}' is meant" in said) == (bool(near), bool(near)), typed

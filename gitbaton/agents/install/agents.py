@@ -67,7 +67,10 @@ def named(names: Sequence[str], where: Place, *, every: bool, install: bool, plu
     known = {client.name: client for client in CLIENTS}
     wrong = [name for name in names if name not in known]
     if wrong:
-        raise UsageError(f"'{wrong[0]}' is not an agent; it can be one of {', '.join(known)}")
+        word = wrong[0].lower()
+        near = [c.name for c in CLIENTS if c.name in word or word in f"{c.title} {' '.join(c.programs)} {c.folder}".lower()]
+        hints = [f"perhaps '{near[0]}' is meant"] if near and len(word) > 2 else []
+        raise UsageError(f"'{wrong[0]}' is not an agent; it can be one of {', '.join(known)}", *hints)
     if not every:
         return [known[name] for name in dict.fromkeys(names)]
     if not install:

@@ -155,6 +155,9 @@ def _hooks(baton: Baton) -> Iterator[DoctorFinding]:
     """Whether git reaches each of our scripts, once, where they were installed."""
     repo, way, called = baton.repo, install.route(baton.repo), dict[str, list[str]]()
     yield from state.silence(repo, baton.clock())
+    if not install.installed(repo) and repo.boolean("baton.trailers"):
+        yield _amiss("hooks", "baton.trailers is true, and the hook that writes trailers is not installed", _INSTALL)
+        return
     if not install.installed(repo):
         yield _remark("hooks", "git's hooks are not installed; they say when HEAD leaves a checkpoint", _INSTALL)
         return

@@ -45,6 +45,7 @@ _BEFORE = (
 _SLASH = r"[/\\]+"
 _HOME = re.compile(r"(?:/mnt/[a-z])?/(?:home|Users)/[^/]+|/root(?=/|\Z)")
 # What a forge makes a link of without any markup: addresses with a scheme or "www", mail and mentions, issues, commits.
+_PLAIN_NAME = re.compile(r"[\w.:@/+-]+")
 _LINK = re.compile(r":(?=//)|www(?=\.)|@(?=\S)|#(?=\w)|GH-(?=\w)|/(?:issues|pull)/(?=\w)|[0-9a-f]{6}(?=[0-9a-f])", re.I)
 
 
@@ -277,7 +278,8 @@ def _used(items: Sequence[Stored], text: Callable[[str], str]) -> Iterator[str]:
     found = {str(day): turns_usage(of) for day, of in reversed(days.items())}
     found |= {"in all": turns_usage(items[::-1])} if len(found) > 1 else {}
     for name, used in found.items():
-        if said := turns_tokens(replace(used, models=tuple(map(text, used.models)))):
+        models = (f"`{name}`" if _PLAIN_NAME.fullmatch(name) else text(name) for name in used.models)  # no number is a link
+        if said := turns_tokens(replace(used, models=tuple(models))):
             yield f"- {name}: {said}"
 
 

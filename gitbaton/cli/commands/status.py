@@ -94,7 +94,7 @@ def command(
     The current track is the first, then the newest, as many as fit on the screen; a narrow one leaves columns out. DRIFT is
     what moved since its newest checkpoint, SINCE what happened since somebody wrote words for it.
     A track is held against the work tree that its newest checkpoint was taken in, while that exists. 'today' is what the turns
-    of the current track that ended today took in tokens, without those of subagents, as far as the client tells. The last line
+    of our tracks that ended today took in tokens, without those of subagents, as far as the client tells. The last line
     is a turn of it that goes on, or was cut short, and has changed files; 'git baton revert' takes it back.
 
     --at-risk lists what only this work tree has: what neither a checkpoint of its tracks nor HEAD holds, the largest first.
@@ -186,16 +186,17 @@ def standing_document(baton: Baton, tracks: Sequence[TrackStatus], going: "Under
 
 
 def used_today(baton: Baton, tracks: Sequence[TrackStatus]) -> TurnsUsage:
-    """Return the tokens of the turns of the current track that ended today, by the local time."""
-    first = next((t for t in tracks if t.current and not t.stored.foreign), None)
+    """Return the tokens of the turns of our tracks that ended today, by the local time."""
     midnight = baton.clock().astimezone().replace(hour=0, minute=0, second=0, microsecond=0)
-    if first is None or first.stored.checkpoint.created < midnight:
+    tips = [t.stored for t in tracks if t.stored.checkpoint.created >= midnight and not t.stored.foreign]
+    if not tips:
         return TurnsUsage()
     from gitbaton.checkpoints.store.turns import turns_usage
 
-    tip = baton.store.before(first.stored.checkpoint.track)
-    newest = baton.store.newest(tip) if tip is not None else ()
-    return turns_usage(takewhile(lambda stored: stored.checkpoint.created >= midnight, newest))
+    turns: dict[str, Stored] = {}
+    for tip in tips:
+        turns |= {s.id: s for s in takewhile(lambda s: s.checkpoint.created >= midnight, baton.store.newest(tip))}
+    return turns_usage(turns.values())
 
 
 def open_turn(baton: Baton, tracks: Sequence[TrackStatus]) -> "UnderWay | None":
