@@ -415,6 +415,8 @@ def test_copilot_has_one_for_its_user(repo: Sandbox, home: Path) -> None:
     agent(repo, "install", "copilot", "--statusline", "--user")
     agent(repo, "uninstall", "copilot", "--user")
     assert not file.exists()
+    agent(repo, "install", "copilot", "--user")
+    assert not file.exists(), "an install that does not ask for one writes no settings"
 
 
 def test_no_other_client_has_one(repo: Sandbox, home: Path) -> None:

@@ -259,7 +259,7 @@ def plan_install(
     for client in clients:
         own = bool(own_line(where, client)) or (line and _may_have_line(draft, client))
         draft.put(hooks_target(where, client, tracks[client.name], line=own))
-        if (target := line_target(where, client, tracks[client.name], line=own)) is not None:
+        if own and (target := line_target(where, client, tracks[client.name], line=own)) is not None:
             draft.put(target)
     rest = (found for client in CLIENTS if client not in clients for found in row(where, client).tracks)
     both = {*tracks.values(), *rest}
