@@ -246,7 +246,7 @@ def test_today_is_since_midnight(made: Sandbox) -> None:
     "words, code, said",
     [
         (("--since", "blurb"), 129, "'blurb' is not a time that git understands"),
-        (("--kind", "odd"), 129, "--kind is 'odd'; it can be 'manual', 'auto' or 'safety'"),
+        (("--kind", "odd"), 129, "--kind is 'odd'; it can be 'manual', 'auto', 'safety' or 'imported'"),
         (("-S", ""), 129, "-S has nothing to look for"),
         (("--grep", r"\(a"), 129, r"'\(a' is not a regular expression"),
         (("-E", "-F", "--grep", "a"), 129, "-E and --fixed-strings exclude each other"),
