@@ -13,7 +13,7 @@ from typing import Any, Literal
 from gitbaton.agents.settings import Edit
 from gitbaton.base.errors import BatonError
 from gitbaton.base.system.files import NO_FILE, acquire, open_regular, read_regular, sync_paths, umask, write_atomic
-from gitbaton.base.values import value
+from gitbaton.base.values import replace, value
 from gitbaton.git.repo import Repo, has_folder, shared
 
 MAX_BYTES = 4 << 20
@@ -318,8 +318,13 @@ class Manifest:
         """Remember a file, or forget it. Raises OSError."""
         if record is not None:
             self.files[name] = record
-        elif self.files.pop(name, None) is None:
+        elif (gone := self.files.pop(name, None)) is None:
             return
+        else:
+            for folder in gone.folders:  # goes with the last file in it
+                heir = next((other for other in self.files if other.startswith(os.path.join(folder, ""))), None)
+                if heir is not None:
+                    self.files[heir] = replace(self.files[heir], folders=(*self.files[heir].folders, folder))
         self.save()
 
     def put_value(self, key: str, text: str, *, here: bool) -> None:

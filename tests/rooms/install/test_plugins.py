@@ -264,6 +264,21 @@ def test_where_the_program_of_a_client_is_missing_or_fails_it_is_said(repo: Sand
     assert failed.code == 128 and "'codex plugin marketplace add " in failed.err and "ended with 3" in failed.err
 
 
+@pytest.mark.deep
+@pytest.mark.parametrize("first", ["--plugin", "--user"])
+@pytest.mark.parametrize("last", ["--plugin", "--user"])
+def test_a_plugin_beside_hooks_and_their_skill_leaves_no_folder_whichever_goes_last(
+    repo: Sandbox, first: str, last: str
+) -> None:
+    home, other = Path(os.environ["HOME"]), {"--plugin": "--user", "--user": "--plugin"}
+    before = sorted(home.rglob("*"))
+    for level in (first, other[first]):
+        repo.ok("agent", "install", "claude", level)
+    for level in (other[last], last):
+        repo.ok("agent", "uninstall", "claude", level)
+    assert sorted(home.rglob("*")) == before
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
