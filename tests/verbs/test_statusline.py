@@ -176,6 +176,15 @@ def test_a_line_that_is_kept_is_true(repo: Sandbox) -> None:
     assert wrong == [] and len(set(seen)) > 8
 
 
+def test_a_line_is_kept_no_longer_than_a_pause(repo: Sandbox) -> None:
+    snap(repo, "t", "S")
+    repo.ok("pause", "--for", "20s")
+    end = int(re.findall(rb"until (\d+)", (repo.path / ".git" / "baton" / "paused").read_bytes())[0])
+    while not (found := [float(word) for word in kept(repo).read_bytes().split(b"\0\0") if re.fullmatch(rb"\d+\.\d+", word)]):
+        line(repo, "--long")
+    assert found[0] <= end + 1
+
+
 def test_a_kept_line_costs_no_git_and_no_import(repo: Sandbox) -> None:
     snap(repo, "t", "S")
     code = "import sys; sys.argv = ['git-baton', 'statusline']; import os; e = os._exit; os._exit = lambda c: (os.write(2, "

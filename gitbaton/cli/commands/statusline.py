@@ -74,8 +74,9 @@ def _show(ctx: Invocation, baton: Baton, line: StatusLine, track: str | None, *,
     shown = "".join(f"{row}\n" for row in _rows(baton, look, stored, near=line.near, long=long))
     terminal.write(shown)
     if os.path.isdir(repo.own_dir):
-        age = (look.now - stored.checkpoint.written).total_seconds()
-        kept = line.kept(git_dir, paths, before, LASTING - age % LASTING, shown.encode("utf-8", "surrogateescape"))
+        age, pause = (look.now - stored.checkpoint.written).total_seconds(), state.paused(repo, look.now)
+        holds = (pause.until - look.now).total_seconds() if pause is not None and pause.until is not None else LASTING
+        kept = line.kept(git_dir, paths, before, min(LASTING - age % LASTING, holds), shown.encode("utf-8", "surrogateescape"))
         if kept is not None:
             put(repo, os.path.join(repo.own_dir, KEPT), kept, fresh=f".{os.getpid()}.new", mode=0o600)
 
