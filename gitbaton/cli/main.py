@@ -77,7 +77,15 @@ def run() -> NoReturn:
 
 def _guarding() -> bool:
     """Whether the verb is one that is called by what must not fail for it."""
-    return next((word for word in sys.argv[1:] if word[:1] != "-"), "") in ("hook", "statusline")
+    words, at = sys.argv[1:], 0
+    while at < len(words) and words[at][:1] == "-":
+        at += _width(words[at])
+    return words[at : at + 1] in (["hook"], ["statusline"])
+
+
+def _width(option: str) -> int:
+    """Return how many words an option before the verb takes with it."""
+    return 2 if option in ("--repo-root", "--checkpoint-dir") else 1
 
 
 def _run(words: list[str]) -> int:
@@ -107,7 +115,7 @@ def arguments(words: list[str]) -> tuple[list[str], list[str]]:
     while at < len(words) and words[at].startswith("-") and words[at] != "--":
         if words[at] in ("-v", "--version"):  # the verb is not run, as git has it
             return [*before, words[at]], []
-        width = 2 if words[at] in ("--repo-root", "--checkpoint-dir") else 1
+        width = _width(words[at])
         before += [explicit.get(words[at], words[at]), *words[at + 1 : at + width]]
         at += width
     rest = words[at:]

@@ -137,6 +137,14 @@ def test_outside_any_repository_and_with_a_wrong_option_it_exits_with_0(repo: Sa
     assert repo.baton("statusline", "-h").out.startswith("Usage: git baton statusline")
 
 
+@pytest.mark.parametrize("name", ["statusline", "hook"])
+def test_a_folder_of_that_name_makes_no_other_verb_exit_with_0(repo: Sandbox, name: str) -> None:
+    other = Sandbox.init(repo.path / name)
+    assert repo.baton("--repo-root", name, "show", "nope").code == 2
+    assert repo.baton("--checkpoint-dir", name, "show", "nope").code == 2
+    assert repo.baton("--repo-root", str(other.path), "statusline", "--nope").code == 0
+
+
 def _commit(box: Sandbox) -> None:
     box.commit("c", b_txt=os.urandom(4).hex())
 
