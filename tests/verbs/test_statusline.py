@@ -422,7 +422,10 @@ def test_copilot_has_one_for_its_user(repo: Sandbox, home: Path) -> None:
     done = agent(repo, "install", "copilot", "--statusline")
     assert "warning: GitHub Copilot CLI has no status line for a project: install it with --user\n" in done.err
     file = home / ".copilot" / "settings.json"
-    file.parent.mkdir()
+    agent(repo, "install", "copilot", "--user")
+    assert not file.exists(), "it is not written for no line"
+    agent(repo, "uninstall", "copilot", "--user")
+    file.parent.mkdir(exist_ok=True)
     file.write_text('// mine\n{"theme": "dim"}\n')
     agent(repo, "install", "copilot", "--statusline", "--user")
     assert '"git-baton statusline"' in file.read_text() and file.read_text().startswith("// mine\n")
