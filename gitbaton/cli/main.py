@@ -95,7 +95,8 @@ def _run(words: list[str]) -> int:
 
         dispatch(words[1:])
         return 0
-    if "statusline" in words[:2] and words[0].startswith(("statusline", "--color", "--no-")) and "-h" not in words:
+    helped = any(word.startswith(("-h", "--h")) for word in words)
+    if "statusline" in words[:2] and words[0].startswith(("statusline", "--color", "--no-")) and not helped:
         from gitbaton.cli.statusline import shown_again  # it is waited for, too
 
         return 0 if shown_again() else call(words)
