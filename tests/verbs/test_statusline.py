@@ -131,7 +131,7 @@ def test_what_is_no_payload_is_none(repo: Sandbox, stdin: bytes) -> None:
 
 def test_outside_any_repository_and_with_a_wrong_option_it_exits_with_0(repo: Sandbox, tmp_path: Path) -> None:
     assert line(repo, cwd=tmp_path) == ""
-    assert repo.baton("statusline", "--help", cwd=tmp_path).out == repo.baton("statusline", "-h").out != ""
+    assert "git-baton-statusline - " in repo.baton("statusline", "--help", cwd=tmp_path).out
     snap(repo)
     done = repo.baton("statusline", "--nope")
     assert (done.code, done.out) == (0, "") and done.err.startswith("fatal: unknown option '--nope'\n")
