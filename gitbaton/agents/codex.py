@@ -345,13 +345,22 @@ def _item(item: Record, begun: float | None, done: float | None) -> Iterator[Sig
         yield from outlined(done, plain(item.get("text")))
     elif kind == "CommandExecution":
         over = item.get("status") in ("completed", "failed")
-        yield from ran(begun, key, _command(item.get("command")), item.get("cwd"))
+        yield from ran(begun, key, _command(item.get("command")), _folder(item.get("cwd")))
         code, refused = item.get("exit_code") if over else None, item.get("status") == "declined"
         yield from ended(done, key, code, item.get("aggregated_output"), refused=refused)
     elif kind == "FileChange":
         for path, change in dict_of(item.get("changes")).items():
             for changed in (path, dict_of(change).get("move_path")):
                 yield from patched(begun, done, key, changed, made=item.get("status") == "completed")
+
+
+def _folder(found: object) -> object:
+    """Return a folder: newer versions write it as a URL."""
+    if not (isinstance(found, str) and found.startswith("file://")):
+        return found
+    from urllib.parse import unquote
+
+    return unquote(found.removeprefix("file://"), errors="surrogateescape")
 
 
 def _used(at: float | None, info: Record, model: object) -> Iterator[Sign]:

@@ -530,6 +530,25 @@ def test_how_commands_of_gemini_end(record: dict[str, Any], status: int | None, 
     assert ended == Ended(at=TIME + 1, key="k", status=status, output=output)
 
 
+@each(
+    "cwd, place",
+    [
+        ("/repo", "/repo"),
+        ("file:///repo", "/repo"),
+        ("file:///a%20b/%C3%A9%2541", "/a b/\u00e9%41"),
+        ("file:///a%FF", None),
+        ("/a%20b", "/a%20b"),
+        ("file:///a%00", None),
+        ("file://", None),
+        (3, None),
+        (None, None),
+    ],
+)
+def test_where_a_command_of_codex_ran(cwd: object, place: str | None) -> None:
+    begun = next(signs("codex", command("ls", cwd=cwd)))
+    assert isinstance(begun, CommandRun) and (begun.command, begun.cwd) == ("ls", place)
+
+
 CONTEXT = "<session_context>\nThis is the Gemini CLI.\n</session_context>"
 HOOK = "<hook_context>x</hook_context>"
 ANSWER = {"functionResponse": {"response": {"output": "x"}}}
