@@ -9,6 +9,7 @@ import shlex
 import shutil
 import stat
 from collections.abc import Iterable, Sequence
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,7 @@ from gitbaton.base.errors import BatonError, NoAnswerError
 from gitbaton.base.model import Agent
 from gitbaton.care.tools import conversations
 from tests.kit import Sandbox
+from tests.kit.agents import Client
 from tests.kit.far import Far
 from tests.kit.guides import GUIDES, block_with
 from tests.kit.past import Past
@@ -436,6 +438,26 @@ def test_a_checkpoint_without_files_brings_back_what_was_said(repo: Sandbox) -> 
         alone = f"warning: no files come back: checkpoint '{key[:10]}' was recorded without them\n"
         assert done.err == (alone if "--conversation" in options else "")
     assert (repo.path / "half.py").read_text() == "mine\n"
+
+
+def test_what_was_said_up_to_a_checkpoint_is_read_from_a_clients_database(repo: Sandbox) -> None:
+    past = Past(repo, "opencode")
+    past.turn("Halve it, please", "half.py", f"# {TOKEN}\n", "half: begun", f"It halves {TOKEN}.")
+    repo.ok("snapshot", "--track", "t", "words")
+    repo.write("half.py", "mine\n")
+    Client("opencode", repo.path, session=past.session, home=home()).fire("turn")
+    past.now += timedelta(hours=3)
+    past.turn("and integers", "half.py", "y // 2\n", "half: integers", "Done.")
+    said = repo.ok("transcript", "show").out
+    assert "Halve it, please" in said and "It halves [redacted:" in said and "and integers" not in said and TOKEN not in said
+    for other in ("claude", "opencode"):
+        done = repo.ok("restore", "--conversation-only", "--as", other, "--json").json
+        text = Path(done["path"]).read_text()
+        assert done["messages"] == 2 and "It halves" in text and (TOKEN in text) == (other == "opencode")
+    assert repo.ok("restore", "--conversation-only").out.count("opencode --session ") == 1
+    past.path.unlink()
+    said = assert_wrote_nothing(repo, "restore", "--conversation-only", "--as", "claude", code=128)
+    assert "knows of no conversation" in said and "knows of no conversation" in repo.baton("transcript", "show").err
 
 
 def test_a_stranger_brings_neither_orders_nor_what_the_system_said(repo: Sandbox) -> None:

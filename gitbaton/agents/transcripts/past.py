@@ -9,6 +9,7 @@ import stat
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from glob import escape, iglob
+from math import inf
 
 from gitbaton.agents.client import Client, folder
 from gitbaton.agents.records import MAX_LINE, may_tell, record_of
@@ -162,15 +163,19 @@ def _mentions(fd: int, names: Sequence[bytes]) -> bool:
     return False
 
 
-def write_rows(of: Client, session: str, env: Mapping[str, str], path: str) -> None:
-    """Write what a database holds of a session into a new file: its records, one a line. Raises OSError."""
+def row_lines(of: Client, session: str, env: Mapping[str, str], until: float = inf) -> Iterator[bytes]:
+    """Yield what a database holds of a session, up to a time in seconds since 1970: its records, one a line."""
     query = of.rows(session, 0, env, _MOST)
-    rows = reversed(selected(query)) if query is not None else ()
+    for row in reversed(selected(query)) if query is not None else ():
+        (record, _), at = of.record(dict(row)), row["time_created"]
+        if record is not None and not (isinstance(at, (int, float)) and at > until * 1000):
+            yield json.dumps(record, separators=(",", ":")).encode() + b"\n"
+
+
+def write_rows(of: Client, session: str, env: Mapping[str, str], path: str) -> None:
+    """Write what a database holds of a session into a new file. Raises OSError."""
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        for row in rows:
-            record, _ = of.record(dict(row))
-            if record is not None:
-                file.write(json.dumps(record, separators=(",", ":")).encode() + b"\n")
+        file.writelines(row_lines(of, session, env))
 
 
 def turns(of: Client, one: PastSession, within: Within) -> PastTurns:

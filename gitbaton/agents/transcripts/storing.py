@@ -17,7 +17,7 @@ from gitbaton.agents.records import where
 from gitbaton.agents.transcripts import files, layout
 from gitbaton.agents.transcripts.files import blocks, lines, measure, opened, settle
 from gitbaton.agents.transcripts.layout import CHUNK, StoredConversation
-from gitbaton.base.clients import NAMES, HookEvent
+from gitbaton.base.clients import DATABASES, NAMES, HookEvent
 from gitbaton.base.codec import in_quotes, parse_transcript, told_bytes
 from gitbaton.base.errors import BatonError, GitError, RecordError, ScanError, UsageError
 from gitbaton.base.model import Agent, Oid, Stored, Told, Transcript
@@ -394,11 +394,13 @@ def position(stored: Stored) -> Transcript:
 
 
 def read(baton: Baton, stored: Stored, env: Mapping[str, str]) -> bytes:
-    """The conversation up to a checkpoint as it may be shown: from what is stored, else from the client's own file on this
-    machine, else from what was stored later; redacted, whenever and by whomever it was written.
+    """The conversation up to a checkpoint as it may be shown: from what is stored, else from the client's own file or database
+    on this machine, else from what was stored later; redacted, whenever and by whomever it was written.
 
     Raises RecordError when what is stored is no conversation, ScanError, BatonError where there is neither.
     """
+    if rows := _in_database(stored, env):
+        return clean(baton.redactor, rows)
     wanted, agent, session = _wanted(stored)
     data = _stored_then(baton, wanted, agent, session) or _own(wanted, agent, session, env)
     data = data or _stored_since(baton, wanted, agent, session)
@@ -413,6 +415,8 @@ def original(baton: Baton, stored: Stored, env: Mapping[str, str]) -> bytes:
 
     So secrets come back only where they are already: in the client's folder. Raises as ``read``.
     """
+    if rows := _in_database(stored, env):
+        return rows
     wanted, agent, session = _wanted(stored)
     kept, own = _stored_then(baton, wanted, agent, session), _own(wanted, agent, session, env)
     if own is not None and (kept is None or _same_lines(baton, own, kept)):
@@ -428,6 +432,17 @@ def _wanted(stored: Stored) -> tuple[Transcript, str, str]:
     wanted, agent = position(stored), stored.checkpoint.agent
     assert agent is not None and agent.session is not None  # else there is no position
     return wanted, agent.name, agent.session
+
+
+def _in_database(stored: Stored, env: Mapping[str, str]) -> bytes:
+    """The conversation up to a checkpoint, from the database of its client on this machine; empty where that has none of it."""
+    agent = stored.checkpoint.agent
+    if agent is None or agent.session is None or agent.transcript or agent.name not in DATABASES or stored.foreign:
+        return b""
+    from gitbaton.agents.transcripts.past import row_lines
+
+    of = client(agent.name)
+    return b"".join(row_lines(of, agent.session, env, stored.checkpoint.created.timestamp())) if of is not None else b""
 
 
 def _nowhere(stored: Stored, env: Mapping[str, str]) -> BatonError:

@@ -11,7 +11,7 @@ from gitbaton.agents.client import NewSession, client
 from gitbaton.agents.converting import Converted, converted
 from gitbaton.agents.records import line_of, open_call, renamed
 from gitbaton.agents.transcripts.observing import selected
-from gitbaton.base.clients import NAMES
+from gitbaton.base.clients import DATABASES, NAMES
 from gitbaton.base.codec import in_quotes
 from gitbaton.base.errors import BatonError, NoAnswerError, UsageError
 from gitbaton.base.model import Stored
@@ -67,8 +67,9 @@ def plan(
     where there is no conversation, or it was fetched from elsewhere and ``foreign`` is not set.
     """
     name = baton.short(target.id)
-    transcripts.position(target)
     source = target.checkpoint.agent.name if target.checkpoint.agent else ""
+    if source not in DATABASES:
+        transcripts.position(target)
     agent = to or source
     if target.foreign and not foreign:
         hint = f"'git baton transcript show {name}' shows what was said; --foreign writes it back all the same"
