@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from tests.kit import Sandbox
+from tests.kit.past import Past
 from tests.kit.talks import Talk
 
 INDEX = ".git/baton/search.sqlite"
@@ -148,6 +149,58 @@ def test_where_which_track_since_when_and_how_many(talk: Talk) -> None:
     ):
         done = repo.baton(*words)
         assert (done.code, done.out, done.err[: len(said)]) == (code, "", said)
+
+
+def test_an_imported_turn_is_found_as_itself(repo: Sandbox) -> None:
+    past = Past(repo, "claude")
+    past.turn("Halve the refund, please", "half.py", "x / 2\n", "half: begun", "The refund halves.")
+    repo.ok("import", "--client", "claude", "--yes")
+    for _ in "ab":
+        done = repo.ok("search", "refund", "--json")
+        [one] = done.json["found"]
+        assert done.err == "" and one["checkpoint"]["imported"]["prompt"] == "Halve the refund, please"
+        assert {passage["in"] for passage in one["passages"]} == {"prompt", "agent"}
+        for command in {passage["command"] for passage in one["passages"]}:
+            assert "refund" in repo.ok(*shlex.split(command)[2:]).out
+    [ref] = repo.git("for-each-ref", "--format=%(refname)", "refs/baton/imported/").split()
+    repo.git("update-ref", "refs/baton/remotes/origin/" + ref.removeprefix("refs/baton/"), ref)
+    repo.git("update-ref", "-d", ref)
+    assert repo.ok("search", "refund").err == ""
+
+
+def test_each_line_of_the_words_is_shown_or_counted(repo: Sandbox) -> None:
+    words = ("--note", "one refund\nno other\ntwo refunds", "--next", "test the refund", "--decision", "refund in full")
+    repo.ok("snapshot", "--track", "t", "a refund", *words)
+    done = repo.ok("search", "refund")
+    assert done.out.count("    words: ") == 3 and "    and 2 passages more: git baton show " in done.out
+    [one] = repo.ok("search", "refund", "two", "--json").json["found"]
+    assert one["passages"][0]["lines"] == ["one refund", "two refunds", "a refund"] or len(one["passages"][0]["lines"]) == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ((), "nothing is found in the words and conversations of all tracks\nhint: look into diffs: {} --in diffs zebra\n"),
+        (
+            ("--in", "words"),
+            "nothing is found in the words of all tracks\nhint: look into conversations and diffs: {}"
+            " --in conversations --in diffs zebra\n",
+        ),
+        (
+            ("--track", "t", "--since", "1 day ago"),
+            "nothing is found in the words and conversations of the track 't' since"
+            " '1 day ago'\nhint: look into diffs: {} --in diffs --track t --since '1 day ago' zebra\n",
+        ),
+    ],
+)
+def test_nothing_found_says_where_was_looked_and_where_else(repo: Sandbox, options: tuple[str, ...], said: str) -> None:
+    repo.write("a.txt", "zebra\n")
+    snap(repo, "t", "paint")
+    done = repo.baton("search", "zebra", *options)
+    assert (done.code, done.out, done.err) == (1, "", said.format("git baton search"))
+    hint = shlex.split(done.err.splitlines()[1].partition(": git ")[2])
+    assert "diff of a.txt: +zebra" in repo.ok(*hint[1:]).out
+    assert repo.baton("search", "zebra", *options, "--json").err == ""
 
 
 def test_what_turns_changed_is_found_by_its_lines(repo: Sandbox) -> None:

@@ -11,7 +11,7 @@ from datetime import datetime
 from gitbaton.base.codec import plain
 from gitbaton.base.errors import RecordError, UsageError
 from gitbaton.base.model import Stored
-from gitbaton.base.values import value
+from gitbaton.base.values import replace, value
 from gitbaton.care.search.index import (
     AGENT,
     CALL,
@@ -140,12 +140,16 @@ def _found(baton: Baton, index: SearchIndex, query: SearchQuery) -> tuple[Iterat
         ):
             continue
         seen |= {(key, total), (key, kind)}
+        others = 0
         if len(shown.get(key, ())) < SHOWN:
             clean = baton.redactor.text(text)
             if not all(pattern.search(clean) for pattern in patterns):
                 continue  # it was part of a secret
-            shown.setdefault(key, []).append(_excerpt(clean, patterns, CALLED[kind], line))
-        counts[key], times[key] = counts.get(key, 0) + 1, at
+            passage = _excerpt(clean, patterns, CALLED[kind], line)
+            if kind == WORDS:
+                passage, others = _with_rest(clean, patterns, passage)
+            shown.setdefault(key, []).append(passage)
+        counts[key], times[key] = counts.get(key, 0) + 1 + others, at
     return _turns(baton, index, shown, counts, times), False
 
 
@@ -205,9 +209,28 @@ def _excerpt(text: str, patterns: Sequence[re.Pattern[str]], who: str, line: int
                 break
         row = _cut(text, *best)
         rows.append(row)
-        hits.append(tuple(sorted({match.span() for pattern in patterns for match in pattern.finditer(row)})))
+        hits.append(_spans(row, patterns))
         left = [pattern for pattern in left[1:] if not pattern.search(row)]
     return FoundPassage(who=who, lines=tuple(rows), hits=tuple(hits), line=line)
+
+
+def _with_rest(text: str, patterns: Sequence[re.Pattern[str]], passage: FoundPassage) -> tuple[FoundPassage, int]:
+    """Add the other lines of a checkpoint's words with something of what is looked for; return how many are left out, too."""
+    rows, starts = (
+        dict.fromkeys(passage.lines),
+        dict.fromkeys(text.rfind("\n", 0, match.start()) + 1 for pattern in patterns for match in pattern.finditer(text)),
+    )
+    for start in sorted(starts):
+        hit = min(match.start() for pattern in patterns if (match := pattern.search(text, start)))
+        end = text.find("\n", hit)
+        rows[_cut(text, start, hit, end if end >= 0 else len(text))] = None
+    lines = (*rows,)[:SHOWN]
+    hits = tuple(_spans(row, patterns) for row in lines)
+    return replace(passage, lines=lines, hits=hits), len(rows) - len(lines)
+
+
+def _spans(row: str, patterns: Sequence[re.Pattern[str]]) -> tuple[tuple[int, int], ...]:
+    return tuple(sorted({match.span() for pattern in patterns for match in pattern.finditer(row)}))
 
 
 def _cut(text: str, start: int, hit: int, end: int) -> str:

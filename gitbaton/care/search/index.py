@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 WORDS, PROMPT, USER, AGENT, CALL, OUTPUT, OTHER = range(7)
 """Kinds of passages: the words of a checkpoint, its prompt; of a conversation the user's words, the agent's, a tool's call, its
 answer, and all else."""
-VERSION = 1
+VERSION = 2
 WAIT = 60.0  # seconds for which another builder is waited for
 _PART = 16_000  # characters of a passage; all words that are looked for are in one
 _PART_OF_OUTPUT = 4000
@@ -299,10 +299,9 @@ class _Update:
         """Read the checkpoints of a chain that are new, the oldest first."""
         store, fetched = self.baton.store, _remote_track(ref)
         track = fetched if fetched is not None else track_of(ref)
-        if track is None or not tip.strip("0"):
-            raise RecordError(
-                "the name is not one that gitbaton writes" if track is None else "the ref is broken: it holds no id"
-            )
+        strange = track is None and not _is_imported(ref)
+        if strange or not tip.strip("0"):
+            raise RecordError("the name is not one that gitbaton writes" if strange else "the ref is broken: it holds no id")
         fresh, met = list[Oid](), None
         for limit in (_NEAR, None):
             fresh, met = [], None

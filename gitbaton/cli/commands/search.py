@@ -1,6 +1,7 @@
 """``git baton search``."""
 
 import os
+import shlex
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Optional
 
@@ -83,6 +84,8 @@ def command(
         elif found.turns:
             with paged(ctx, baton) as look:
                 terminal.say_lines(lines(baton, look, found))
+        elif track is None or baton.tip(track):
+            _say_nothing(words, places or [], track, since)
         left_out(found.problems)
         if found.behind:
             terminal.warn(f"{counted(found.behind, 'ref')} not searched yet: another process is indexing them")
@@ -91,6 +94,24 @@ def command(
         if track is not None and not found.turns:
             baton.tip(track)  # says that there is none
     return 0 if found.turns else 1
+
+
+def _say_nothing(words: Sequence[str], places: Sequence[str], track: Optional[str], since: Optional[str]) -> None:
+    """Say where nothing was found, and which places are left to look into."""
+    looked = [*dict.fromkeys(places)] or ["words", "conversations"]
+    where = f"the track {in_quotes(track)}" if track is not None else "all tracks"
+    narrowed = f" since {in_quotes(since)}" if since is not None else ""
+    terminal.tell(f"nothing is found in the {' and '.join(looked)} of {where}{narrowed}")
+    left = [p for p in ("words", "conversations", DIFFS) if p not in looked]
+    if left:
+        options = [*(["--track", track] if track is not None else []), *(["--since", since] if since is not None else [])]
+        line = [
+            *(word for place in left for word in ("--in", place)),
+            *options,
+            *(["--"] if words[0][:1] == "-" else []),
+            *words,
+        ]
+        terminal.tell(f"hint: look into {' and '.join(left)}: git baton search {plain(shlex.join(line))}")
 
 
 def _moment(baton: Baton, since: Optional[str]) -> "Optional[datetime]":

@@ -150,6 +150,6 @@ def test_a_tool_that_only_reads_changes_nothing(repo: Sandbox, name: str) -> Non
 
 
 def _everything(repo: Sandbox) -> dict[str, bytes]:
-    """All but what is remembered of how the files of LATEST looked."""
-    seen = repo.path / ".git/baton/latest"
-    return {str(p): p.read_bytes() for p in repo.path.rglob("*") if p.is_file() and p != seen}
+    """All but what is remembered of how the files of LATEST looked, and the search index."""
+    caches = ("latest", "search.sqlite")
+    return {str(p): p.read_bytes() for p in repo.path.rglob("*") if p.is_file() and not p.name.startswith(caches)}
