@@ -265,6 +265,47 @@ def test_an_index_that_is_none_of_ours_is_made_anew(repo: Sandbox, content: byte
     assert len(found(repo, "piano")) == 1
 
 
+@pytest.mark.parametrize("sql", ["DROP TABLE ref", "DELETE FROM body", "UPDATE body SET data = x'00ff'"])
+def test_an_index_with_something_missing_is_made_anew(repo: Sandbox, sql: str) -> None:
+    snap(repo, "t", "the piano is tuned")
+    assert len(found(repo, "piano")) == 1
+    with sqlite3.connect(repo.path / INDEX) as database:
+        database.execute(sql)
+    assert len(found(repo, "piano")) == 1 and repo.ok("search", "piano").err == ""
+
+
+def test_where_nothing_is_no_index_is_made(repo: Sandbox) -> None:
+    done = repo.baton("search", "piano")
+    assert done.code == 1 and not (repo.path / ".git/baton").exists()
+
+
+@pytest.mark.deep
+def test_what_could_not_be_read_is_found_as_soon_as_it_can_be(repo: Sandbox, tmp_path: Path) -> None:
+    for step in ("one piano", "two pianos", "three pianos"):
+        snap(repo, "t", step)
+    snap(repo, "other", "four pianos")
+    repo.git("repack", "-adq")
+    packs = repo.path / ".git/objects/pack"
+    for pack in [path.rename(tmp_path / path.name) for path in packs.glob("*.pack")]:
+        repo.git("unpack-objects", "-q", stdin=pack.read_bytes())
+    middle = repo.git("rev-parse", "refs/baton/tracks/t~1")
+    path = repo.path / ".git/objects" / middle[:2] / middle[2:]
+    data = path.read_bytes()
+    assert len(found(repo, "piano")) == 4
+    for known in (True, False):
+        if not known:
+            (repo.path / INDEX).unlink()
+        path.unlink()
+        repo.baton("tracks", "delete", "other", "--yes")  # what nothing holds any more is looked for in all tracks
+        torn = repo.ok("search", "piano")
+        assert torn.out.count("words: ") == 1 and f"commit {middle} cannot be read" in torn.err
+        path.write_bytes(data)
+        whole = repo.ok("search", "piano")
+        assert whole.out.count("words: ") == 3 and whole.err == ""
+        repo.ok("tracks", "restore", "other")
+        assert len(found(repo, "piano")) == 4
+
+
 def test_where_no_index_can_be_written_all_is_read(repo: Sandbox) -> None:
     snap(repo, "t", "the piano is tuned")
     (repo.path / INDEX).mkdir()
@@ -296,6 +337,21 @@ def test_searches_at_once_all_find_it(talk: Talk) -> None:
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(lambda _: talk.repo.baton("search", "send_receipt", "--json"), range(4)))
     assert [(one.code, len(one.json["found"]), one.err) for one in found] == [(0, 1, "")] * 4
+
+
+def test_capitals_of_every_script_are_small_letters(repo: Sandbox) -> None:
+    snap(repo, "t", "\u039f\u0394\u039f\u03a3 \u0130stanbul \u00c4RGER \u9000\u6b3e")
+    for word in (
+        "\u039f\u0394\u039f\u03a3",
+        "\u03bf\u03b4\u03bf\u03c2",
+        "\u0130stanbul",
+        "\u00e4rger",
+        "\u9000\u6b3e",
+        "\u6b3e",
+    ):
+        assert len(found(repo, word)) == 1, word
+    odd = repo.baton("search", "\udcff")
+    assert odd.code == 129 and "is not UTF-8" in odd.err
 
 
 def test_words_that_drive_a_terminal_do_not(repo: Sandbox) -> None:

@@ -2,31 +2,35 @@
 
 from __future__ import annotations
 
+import os
 import re
-import sqlite3
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 
-from gitbaton.base.codec import plain
+from gitbaton.base.codec import in_quotes, plain
 from gitbaton.base.errors import RecordError, UsageError
 from gitbaton.base.model import Stored
 from gitbaton.base.values import replace, value
 from gitbaton.care.search.index import (
     AGENT,
     CALL,
+    FAULTS,
     OTHER,
     OUTPUT,
     PROMPT,
     USER,
     WORDS,
     SearchIndex,
+    is_damaged,
     opened_index,
     update,
+    wanted_refs,
 )
-from gitbaton.care.search.place import discard
+from gitbaton.care.search.place import discard, path_of
 from gitbaton.checkpoints.baton import Baton
 from gitbaton.checkpoints.store.chain import MAX_COMMIT, Problem
+from gitbaton.checkpoints.store.refs import META
 
 PLACES = {
     "words": (WORDS,),
@@ -100,12 +104,15 @@ def search(baton: Baton, query: SearchQuery) -> SearchResult:
     for text in query.texts:
         if not text.strip():
             raise UsageError("what is looked for is empty")
+        if any("\ud800" <= letter <= "\udfff" for letter in text):
+            raise UsageError(f"{in_quotes(text)} is not UTF-8, as all words are that are stored")
     if not query.texts:
         raise UsageError("nothing is given to look for")
-    if not query.places:
-        return SearchResult(turns=(), more=False, problems=())
-    for last in (False, True):
-        with opened_index(baton) as index:
+    if not query.places or (not os.path.lexists(path_of(baton)) and wanted_refs(baton).keys() == {META}):
+        return SearchResult(turns=(), more=False, problems=())  # where nothing is, no index is made
+    note, discarded = "", False
+    while True:
+        with opened_index(baton, note) as index:
             try:
                 behind = update(baton, index)
                 baton.repo.progress("", 0, 0)
@@ -113,11 +120,13 @@ def search(baton: Baton, query: SearchQuery) -> SearchResult:
                 return SearchResult(
                     turns=tuple(turns), more=more, problems=tuple(index.problems()), behind=behind, note=index.note
                 )
-            except sqlite3.DatabaseError:
-                if last:
+            except FAULTS as error:
+                if note:
                     raise
-        discard(baton)
-    raise AssertionError
+                note = str(error) if discarded or not is_damaged(error) else ""
+        if not note:
+            discard(baton)
+            discarded = True
 
 
 def _found(baton: Baton, index: SearchIndex, query: SearchQuery) -> tuple[Iterator[TurnHit], bool]:
@@ -171,7 +180,7 @@ def _candidates(index: SearchIndex, query: SearchQuery, kinds: Collection[int]) 
 def _narrowed(index: SearchIndex, texts: Sequence[str]) -> str:
     """Return a question for the index that all passages with these texts answer; empty where it has none for them."""
     grams, groups = dict[str, None](), list[str]()
-    for piece in (piece.lower() for text in texts for piece in text.split()):
+    for piece in (_lowered(piece) for text in texts for piece in text.split()):
         if len(piece) > 2:
             grams |= {piece[at : at + 3]: None for at in range(len(piece) - 2)}
             continue
@@ -179,6 +188,11 @@ def _narrowed(index: SearchIndex, texts: Sequence[str]) -> str:
         if terms is not None:
             groups.append(f"({' OR '.join(map(_term, terms))})" if terms else _term("\1\1\1"))
     return " AND ".join([*map(_term, [*grams][:_MANY]), *groups])
+
+
+def _lowered(text: str) -> str:
+    """Return a text in small letters as the index has them: each by itself, and one for one."""
+    return "".join(small if len(small := letter.lower()) == 1 else letter for letter in text)
 
 
 def _term(text: str) -> str:

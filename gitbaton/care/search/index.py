@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING
 
@@ -94,9 +94,12 @@ class SearchIndex:
                 self.database.execute("INSERT INTO ft (rowid, text) VALUES (?, ?)", (number, _padded(text)))
 
     def text(self, number: int) -> str:
-        """Return a passage."""
-        [(data,)] = self.database.execute("SELECT data FROM body WHERE id = ?", (number,))
-        return (zlib.decompress(data[1:]) if data[:1] == b"\1" else data[1:]).decode()
+        """Return a passage. Raises sqlite3.DatabaseError where it is damaged."""
+        try:
+            [(data,)] = self.database.execute("SELECT data FROM body WHERE id = ?", (number,))
+            return (zlib.decompress(data[1:]) if data[:1] == b"\1" else data[1:]).decode()
+        except (TypeError, ValueError, zlib.error) as error:
+            raise sqlite3.DatabaseError(f"passage {number} is damaged") from error
 
     def remove(self, numbers: Sequence[int]) -> None:
         """Remove passages, and with them what the index knows of their words."""
@@ -131,14 +134,25 @@ def _padded(text: str) -> str:
     return text + "  "  # so that the last characters begin a trigram, too
 
 
+FAULTS = (sqlite3.Error, UnicodeDecodeError)  # a damaged name in a message of SQLite
+
+
+def is_damaged(error: BaseException) -> bool:
+    """Whether an error of SQLite tells of damage, not of a full disk or another process."""
+    return not isinstance(error, sqlite3.OperationalError) or "no such" in str(error)
+
+
 @contextmanager
-def opened_index(baton: Baton) -> Iterator[SearchIndex]:
+def opened_index(baton: Baton, note: str = "") -> Iterator[SearchIndex]:
     """Open the index of a repository, made where there is none, and made anew where it is damaged or of another version; one in
-    memory where none can be written. Never raises for the index itself."""
+    memory where none can be written, or a ``note`` says why not. Never raises for the index itself."""
+    index = None
     try:
-        index = _open(baton)
-    except (OSError, sqlite3.Error) as error:
-        index = SearchIndex(_made(sqlite3.connect(":memory:", isolation_level=None)), f"{error}; all is read anew")
+        index = _open(baton) if not note else None
+    except (OSError, *FAULTS) as error:
+        note = str(error)
+    if index is None:
+        index = SearchIndex(_made(sqlite3.connect(":memory:", isolation_level=None)), f"{note}; all is read anew")
     with closing(index.database):
         yield index
 
@@ -151,12 +165,9 @@ def _open(baton: Baton) -> SearchIndex:
         database = sqlite3.connect(path, timeout=WAIT, isolation_level=None)
         try:
             return SearchIndex(_made(database))
-        except sqlite3.OperationalError:
+        except FAULTS as error:
             database.close()
-            raise
-        except sqlite3.DatabaseError:
-            database.close()
-            if last:
+            if last or not is_damaged(error):
                 raise
             discard(baton)
     raise AssertionError
@@ -191,14 +202,15 @@ def _made(database: sqlite3.Connection) -> sqlite3.Connection:
 def update(baton: Baton, index: SearchIndex) -> int:
     """Bring an index up to date with the refs; return how many of them it could not follow, because another process writes it.
     Raises sqlite3.DatabaseError where it is damaged, GitError."""
-    refs = baton.store.objects.refs(CHAINS, TRANSCRIPTS, IMPORTED, REMOTES)
-    meta = baton.store.objects.refs(META.rpartition("/")[0] + "/").get(META)
-    refs = {ref: oid for ref, oid in {**refs, META: meta or ""}.items() if _is_wanted(ref)}
+    refs = wanted_refs(baton)
     known = dict(index.database.execute("SELECT name, oid FROM ref"))
-    if refs == known:
+    amiss = {str(ref) for (ref,) in index.all("SELECT DISTINCT ref FROM problem")}  # it may be readable by now
+    if refs == known and not amiss:
         return 0
-    moved = sorted(ref for ref, oid in refs.items() if known.get(ref) != oid)
-    return _Update(baton, index, refs).run(moved)
+    if known.get(META) != refs[META] and index.all("SELECT 1 FROM link WHERE turn = 0 LIMIT 1"):
+        amiss |= {ref for ref in refs if ref.startswith(REMOTES)}  # what was dropped may be so no more
+    moved = sorted(ref for ref, oid in refs.items() if known.get(ref) != oid or ref in amiss)
+    return _Update(baton, index, refs, amiss).run(moved)
 
 
 def follow(baton: Baton) -> None:
@@ -207,14 +219,21 @@ def follow(baton: Baton) -> None:
         try:
             with opened_index(baton) as index:
                 update(baton, index)
-        except sqlite3.Error:
+        except FAULTS:
             discard(baton)
         except BatonError:
             pass  # the next search says so
 
 
+def wanted_refs(baton: Baton) -> dict[str, Oid]:
+    """Return the refs that an index follows, with what they hold; META's is empty where there is none."""
+    refs = baton.store.objects.refs(CHAINS, TRANSCRIPTS, IMPORTED, REMOTES)
+    meta = baton.store.objects.refs(META.rpartition("/")[0] + "/").get(META)
+    return {META: meta or "", **{ref: oid for ref, oid in refs.items() if _is_wanted(ref)}}
+
+
 def _is_wanted(ref: str) -> bool:
-    return ref == META or ref.startswith(CHAINS) or _is_talk(ref) or _is_imported(ref) or _remote_track(ref) is not None
+    return ref.startswith(CHAINS) or _is_talk(ref) or _is_imported(ref) or _remote_track(ref) is not None
 
 
 def _is_imported(ref: str) -> bool:
@@ -242,10 +261,11 @@ def _remote_track(ref: str) -> str | None:
 
 
 class _Update:
-    """An update of an index to ``refs``; what was read of one ref is written at once, so that what is cut short goes on."""
+    """An update of an index to ``refs``; what was read of one ref is written at once, so that what is cut short goes on.
+    ``again``: chains of which all that the index does not hold is read, however far down."""
 
-    def __init__(self, baton: Baton, index: SearchIndex, refs: Mapping[str, Oid]) -> None:
-        self.baton, self.index, self.refs, self.db = baton, index, refs, index.database
+    def __init__(self, baton: Baton, index: SearchIndex, refs: Mapping[str, Oid], again: Collection[str]) -> None:
+        self.baton, self.index, self.refs, self.db, self.again = baton, index, refs, index.database, again
         self.sessions = set[str]()
         self.sweep = False
 
@@ -296,33 +316,29 @@ class _Update:
         self.db.execute("INSERT OR REPLACE INTO ref VALUES (?, ?)", (ref, tip))
 
     def _chain(self, ref: str, tip: Oid, before: Oid | None) -> None:
-        """Read the checkpoints of a chain that are new, the oldest first."""
+        """Read the checkpoints of a chain that are not in the index yet, the oldest first: of one that was read whole before
+        those above the newest known one."""
         store, fetched = self.baton.store, _remote_track(ref)
         track = fetched if fetched is not None else track_of(ref)
         strange = track is None and not _is_imported(ref)
         if strange or not tip.strip("0"):
             raise RecordError("the name is not one that gitbaton writes" if strange else "the ref is broken: it holds no id")
+        whole = before is None or ref in self.again
         fresh, met = list[Oid](), None
-        for limit in (_NEAR, None):
+        for limit in (None,) if whole else (_NEAR, None):
             fresh, met = [], None
             oids = store.objects.first_parents(tip, limit)
             for oid in oids:
-                if oid == store.root or self.index.all("SELECT 1 FROM link WHERE oid = ?", oid):
+                has = self.index.all("SELECT turn FROM link WHERE oid = ?", oid)
+                if oid == store.root or (has and not whole):
                     met = oid
                     break
-                fresh.append(oid)
+                fresh += [oid] if not has or not has[0][0] else []
             if met is not None or len(oids) < (limit or 0):
                 break
-        self.sweep = self.sweep or (before is not None and met != before)
+        self.sweep = self.sweep or (before is not None and before not in oids)
         drops = dropping(store, [remote]) if (remote := (remote_of(ref) or ("",))[0]) else NOTHING
-        problems = (
-            [
-                Problem(where=str(place), reason=str(why))
-                for place, why in self.index.all("SELECT place, reason FROM problem WHERE ref = ?", ref)
-            ]
-            if met == before
-            else []
-        )
+        problems = list[Problem]()
         fresh.reverse()
         for start in range(0, len(fresh), _BATCH):
             part = fresh[start : start + _BATCH]
@@ -334,8 +350,9 @@ class _Update:
                     except RecordError as error:
                         problems.append(Problem(where=f"{ref}, commit {oid}", reason=error.message))
                         stored = None
-                    turn = self._turn(stored, track) if stored is not None and not drops.dropped(stored.id) else 0
-                    self.db.execute("INSERT OR REPLACE INTO link VALUES (?, ?)", (oid, turn))
+                    if stored is not None:
+                        turn = self._turn(stored, track) if not drops.dropped(stored.id) else 0
+                        self.db.execute("INSERT OR REPLACE INTO link VALUES (?, ?)", (oid, turn))
         with self.index.writing():
             self._note(ref, tip, problems)
 
@@ -413,6 +430,9 @@ class _Update:
         """Take out the checkpoints that no chain has any more, or that were dropped."""
         store, chains = self.baton.store, {ref: oid for ref, oid in self.refs.items() if ref != META and not _is_talk(ref)}
         live = {ref: store.objects.first_parents(oid) for ref, oid in chains.items() if oid.strip("0")}
+        torn = [ref for ref, oids in live.items() if oids[-1] != store.root]  # to be read again: it may be mended by then
+        self.db.executemany("DELETE FROM ref WHERE name = ?", [(ref,) for ref in torn])
+        live |= {ref: live[ref][:-1] for ref in torn}
         own = {oid for ref, oids in live.items() if not ref.startswith(REMOTES) for oid in oids}
         drops = dropping(store, sorted({found[0] for ref in chains if (found := remote_of(ref)) is not None}))
         gone = {str(oid) for (oid,) in self.index.all("SELECT oid FROM link")} - {oid for oids in live.values() for oid in oids}
