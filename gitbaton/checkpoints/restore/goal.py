@@ -247,11 +247,11 @@ class AskedPaths:
 
 def files_of(target: Stored) -> FileState:
     """Return what a checkpoint holds of the work tree. Raises BatonError where it was recorded without files."""
-    files, agent = target.checkpoint.files, target.checkpoint.agent
+    files, agent, name = target.checkpoint.files, target.checkpoint.agent, target.id[:12]
     if files is None:
-        told = [f"'git baton restore --conversation-only {target.id[:12]}' brings back what was said"]
+        told = [f"'git baton restore --conversation-only {name}' brings back what was said"]
         hints = [*(told if agent and agent.transcript else ()), "'git baton log --all' lists others"]
-        raise BatonError(f"checkpoint '{target.id[:12]}' was recorded without files", *hints)
+        raise BatonError(f"checkpoint '{name}' was recorded without files", *hints)
     return files
 
 
