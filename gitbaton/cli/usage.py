@@ -18,7 +18,7 @@ from gitbaton.git.repo import Repo
 HELP = ["-h", "--help"]
 GONE = {
     "--radius": "a repair is not widened any more: name the steps above with --step, which may repeat",
-    "worktree -b": "for a branch there: git baton branch NAME CHECKPOINT, and 'git worktree add PATH NAME'",
+    "worktree -b": "for a branch there, before 'git worktree add PATH NAME': git baton branch NAME CHECKPOINT",
     "--as": "to go on with the conversation in another client: git baton restore --conversation-only --as codex",
 }
 # Options of other tools, by the ones here that do it, of one verb or of any that has them; "--" are paths. A word that stands

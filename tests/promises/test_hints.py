@@ -33,6 +33,7 @@ FIELDS = {
     "' '.join(words)": "lexer done",
     "baton.short(stored.id)": "t",
     "names": "t",
+    "plain(shlex.join(line))": "lexer done",
     "baton.short(one.id)": "t",
     "baton.short(one.stored.id)": "t",
     "baton.short(end.id)": "t",
