@@ -220,6 +220,18 @@ def test_nothing_odd_in_a_clients_folder_is_followed_or_stops_the_rest(repo: San
     assert "1 lines of session" in done.err
 
 
+def test_a_forgotten_turn_stays_so_when_its_commit_is_rewritten(repo: Sandbox) -> None:
+    past = Past(repo)
+    past.turn("stays", "a.py", "1\n", "one")
+    past.turn("to be forgotten", "a.py", "2\n", "two")
+    repo.ok("import", "--all", "--yes")
+    repo.ok("forget", turns(repo)[1]["id"], "--yes")
+    tip = repo.git("rev-parse", "HEAD")
+    repo.git("commit", "-q", "--amend", "--no-edit", env={"GIT_COMMITTER_DATE": f"{int(time.time())} +0000"})
+    assert tip != repo.git("rev-parse", "HEAD")
+    assert repo.ok("import", "--all", "--yes").out.startswith("nothing to import") and prompts(repo) == ["stays"]
+
+
 def test_forgetting_takes_a_turn_out_and_it_does_not_come_back(repo: Sandbox) -> None:
     past = Past(repo)
     past.turn("to be forgotten whole", "a.py", "1\n", "one", "The answer is forty-two.")

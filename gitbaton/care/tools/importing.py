@@ -263,7 +263,12 @@ class _Planning:
                 rows.append(replace(found, commits=tuple(oids)))
             one = replace(one, turns=tuple(rows))
             if forgotten:
-                kept = [found for found, link in _links(self.baton, one) if link.id not in forgotten]
+                first = [[made[shown][0] for shown in found.turn.commits if made.get(shown)] for found in one.turns]
+                earlier = [  # as the turns were recorded before their commits were rewritten
+                    replace(found, commits=tuple(dict.fromkeys(oids))) for found, oids in zip(one.turns, first, strict=True)
+                ]
+                forms = [_links(self.baton, form) for form in (one, replace(one, turns=tuple(earlier)))]
+                kept = [found for (found, now), (_, then) in zip(*forms, strict=True) if not {now.id, then.id} & forgotten]
                 self.there += not kept
                 one = replace(one, turns=tuple(kept), known=one.known + len(rows) - len(kept))
             sessions += [one] if one.turns else []
