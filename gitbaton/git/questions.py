@@ -87,6 +87,11 @@ def add_trailers(repo: Repo, path: str, trailers: Sequence[str]) -> None:
     repo.git.out(*of, *places, *words, os.path.abspath(path))
 
 
+def without_comments(repo: Repo, message: bytes) -> bytes:
+    """Return a commit's message without the lines that git takes out of what comes from an editor. Raises GitError."""
+    return repo.git.out("stripspace", "--strip-comments", stdin=message)
+
+
 def everywhere(root: str | None) -> tuple[bool, bool]:
     """Whether baton.everywhere is on in a work tree, or outside any, and whether a repository sets it, where it does not
     count."""

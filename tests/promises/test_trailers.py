@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,16 @@ def test_an_agents_commit_names_it_and_the_users_own_does_not(talk: Talk) -> Non
     assert commit(repo, "-m", "x", env={**CLAUDE, "GIT_BATON": "0"}) == "x"
 
 
+def test_a_session_that_was_cut_off_makes_no_commits(talk: Talk) -> None:
+    """As of a terminal that it once opened, in which its user works now."""
+    old = time.time() - 3600
+    for path in (talk.path, *(talk.repo.path / ".git/baton/sessions").iterdir()):
+        os.utime(path, (old, old))
+    assert commit(talk.repo, "-m", "by hand") == "by hand"
+    talk.say("and now")
+    assert commit(talk.repo, "-m", "after a long silence") == f"after a long silence\n\n{LINE}"
+
+
 FORMS: list[tuple[tuple[str, ...], str, str]] = [
     (("-m", "one", "-m", "two"), "", f"one\n\ntwo\n\n{LINE}"),
     (("-F", "-"), "one\n\n---\nno divider\n", f"one\n\n---\nno divider\n\n{LINE}"),
@@ -81,7 +92,7 @@ def test_every_way_to_give_a_message_gets_one_line(repo: Sandbox, words: tuple[s
 def test_a_message_that_is_not_written_stays_empty(talk: Talk) -> None:
     repo = talk.repo
     template = repo.write("../template", "fill me in\n")
-    for words in (("-m", ""), (), ("-t", str(template))):
+    for words in (("-m", ""), (), ("-t", str(template)), ("-e", "-m", ""), ("-e", "-v", "-m", "")):
         done = repo.run("git", "commit", "--allow-empty", *words, env={**CLAUDE, "GIT_EDITOR": "true"})
         assert done.code == 1 and "Abort" in done.err, done
 

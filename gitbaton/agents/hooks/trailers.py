@@ -8,6 +8,7 @@ be open.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator, Mapping
 from glob import iglob
 
@@ -19,10 +20,11 @@ from gitbaton.base.model import Agent
 from gitbaton.checkpoints.baton import Baton
 from gitbaton.checkpoints.store import sessions
 from gitbaton.checkpoints.store.state import paused
-from gitbaton.git.questions import add_trailers
+from gitbaton.git.questions import add_trailers, without_comments
 
 KEY = "Assisted-by"
 _MOST = 1 << 20  # bytes of a message
+_SCISSORS = b"------------------------ >8 ------------------------\n"
 
 
 def sign(baton: Baton, path: str, env: Mapping[str, str]) -> None:
@@ -32,7 +34,9 @@ def sign(baton: Baton, path: str, env: Mapping[str, str]) -> None:
         return
     with open(path, "rb") as file:
         message = file.read(_MOST)
-    made = list(dict.fromkeys(_named(baton, env))) if message.strip() else []
+    edited = env.get("GIT_EDITOR") != ":"  # git says so where no editor follows, and comments are part of the message
+    written = without_comments(baton.repo, message.partition(_SCISSORS)[0]) if edited else message
+    made = list(dict.fromkeys(_named(baton, env))) if written.strip() else []
     if made:
         if not message.endswith(b"\n"):  # git puts no empty line behind a subject without one, as that of a merge
             with open(path, "ab") as file:
@@ -54,15 +58,23 @@ def _at_work(baton: Baton, agent: Agent, env: Mapping[str, str]) -> HookEvent | 
     session, transcript = agent.session, ""
     if session is not None:
         found = sessions.last(baton.repo, agent)
-        if found is not None and not found[0].open:
+        if found is not None and not _goes_on(*found):
             return None
         transcript = found[0].transcript if found is not None else ""
     elif known := [one for one in sessions.known(baton.repo) if one[0].agent == agent.name]:
-        going = next((one for one in known if one[1].open), None)
-        if going is None:
+        going = [one for one in known if _goes_on(*one[1:])]
+        if not going:
             return None
-        session, transcript = going[0].session, going[1].transcript
+        if len(going) > 1:  # either may be the one that runs this
+            return HookEvent(agent=agent.name, name="", moment="other")
+        session, transcript = going[0][0].session, going[0][1].transcript
     of = client(agent.name)
     places = where(of, session or "", env) if of is not None and not transcript else []
     transcript = transcript or next((path for folder, name in places for path in iglob(os.path.join(folder, name))), "")
     return HookEvent(agent=agent.name, name="", moment="other", session=session, transcript=transcript or None)
+
+
+def _goes_on(session: sessions.Session, heard: float) -> bool:
+    """Whether a session, ``heard`` of last then, has a turn that has not ended."""
+    silent = time.time() - max(heard, sessions.written(session.transcript))
+    return session.open and (not session.transcript or silent < sessions.AT_WORK)
