@@ -81,6 +81,7 @@ _FOUND, _OF_ONE, _LISTING, _TEXTS_NAMING = (
     20,
 )  # names, those of a text, of how many characters, how many texts
 _FILE = r"(?<![\w./@+~-])(?:[\w./@+~-]*/)?[\w@+~-][\w.@+~-]*\.[A-Za-z][A-Za-z0-9]{0,5}(?![\w./-])"
+_TOGETHER = 1.0  # seconds between the beginnings of calls that a client makes at once
 _RAW = 120  # actions that are looked through for the like
 _FAILED = 5  # failures that nothing has mended
 _UNHEARD = 5
@@ -308,7 +309,7 @@ class _Fold:
         self.tests = {test.command: test for test in reversed(facts.tests)}
         self.checks = {check.command: check for check in facts.checks}
         self.failures = {(failure.kind, failure.ran.command): failure for failure in facts.failures}
-        self.runs: dict[str, tuple[Ended, OpenCall, float, int]] = {}  # the newest of each command line, and the edits before
+        self.runs: dict[str, tuple[Ended, OpenCall, float]] = {}  # the newest of each command line
         self.made: list[str] = []  # edits
         self.edited = {touched.path: touched.at for touched in reversed(facts.edited)}
         self.read = dict.fromkeys(reversed(facts.read))
@@ -423,7 +424,7 @@ class _Fold:
             ran = Command(command=call.text, status=status, started=call.at, ended=at, output="")
             self.commands.append((ran, sign.output))
             self.runs.pop(call.text, None)
-            self.runs[call.text] = (sign, call, at, len(self.made))
+            self.runs[call.text] = (sign, call, at)
             self.acted = self.acted or bool(actions(call.text))
         if name in self.deeds:
             output = valid(sign.output[-_TAIL:]) if call.kind == "called" else ""
@@ -432,11 +433,11 @@ class _Fold:
                 key=valid(name), kind=call.kind, text=text, at=call.at, ended=True, status=status, output=output
             )
 
-    def _judge(self, text: str, run: tuple[Ended, OpenCall, float, int]) -> None:
+    def _judge(self, text: str, run: tuple[Ended, OpenCall, float]) -> None:
         """Take in how the newest run of a command line ended: its tests, builds and linters, and what fails or is mended."""
         from gitbaton.agents.testing import mends, outcomes  # dear to import, and often no command is a test
 
-        sign, call, at, edits = run
+        sign, call, at = run
         began = call.at
         found = outcomes(text, sign.status, sign.output, self.own)
         for one in found:
@@ -447,7 +448,7 @@ class _Fold:
             self.checks.pop(name, None)
             self.checks[name] = ran
             if one.kind == "test":
-                self._test(one, name, call, at, edits)
+                self._test(one, name, call, at)
             if one.result == "passed":
                 self._mend("check", partial(mends, name))
                 for other in [key for key, test in self.tests.items() if test.result == "failed" and mends(name, key)]:
@@ -462,11 +463,12 @@ class _Fold:
                 "ran", Command(command=name, status=sign.status, started=began, ended=at, output=self._last(sign.output))
             )
 
-    def _test(self, found: CheckVerdict, name: str, call: OpenCall, at: float, edits: int) -> None:
+    def _test(self, found: CheckVerdict, name: str, call: OpenCall, at: float) -> None:
         old = self.tests.pop(name, None)
         if found.result == "unknown" and old is not None:
             self.tests[name] = old  # what is known of it says more
             return
+        lacks = found.lacks or (self._beside(call, at) if found.result == "passed" else "")
         self.tests[name] = Test(
             command=name,
             result=found.result,
@@ -475,12 +477,22 @@ class _Fold:
             skipped=found.skipped,
             names=tuple(self._cut(one, ITEM) for one in found.names),
             empty=found.empty,
-            lacks=self._cut(found.lacks, ITEM) if found.lacks else "",
+            lacks=self._cut(lacks, ITEM) if lacks else "",
             place=_place(call.cwd, found.place),
             started=call.at,
             ended=at,
-            changed=tuple(dict.fromkeys(self.made[edits:]))[-EDITED:],
+            changed=tuple(path for path, when in self.edited.items() if when > call.at)[-EDITED:],
         )
+
+    def _beside(self, call: OpenCall, at: float) -> str:
+        """Say what may have changed files while a test ran: a command that began with it or later."""
+        from gitbaton.agents.testscope import doubt_beside
+
+        ran = [one[0] if isinstance(one, tuple) else one for one in self.commands]
+        others = [(one.command, one.started or 0.0) for one in ran if one.ended > call.at and one.command != call.text]
+        others += [(one.text, one.at) for one in self.calls.values() if one.kind == "ran"]
+        found = (doubt_beside(text) for text, since in others if call.at - _TOGETHER < since < at)
+        return next(filter(None, found), "")
 
     def _fail(self, kind: Failing, ran: Command) -> None:
         self.failures.pop((kind, ran.command), None)

@@ -25,7 +25,7 @@ from gitbaton.agents.testcommands import (
     shown,
 )
 from gitbaton.agents.testoutput import ANY, Summary, failing, shows_failure, summary, window
-from gitbaton.agents.testscope import SCRIPT, doubt_of_line, doubt_of_output, doubt_of_place, left_out
+from gitbaton.agents.testscope import doubt_of_line, doubt_of_output, doubt_of_place, left_out, scripts
 from gitbaton.agents.turns import actions, program
 from gitbaton.base.values import TYPE_CHECKING, value
 
@@ -125,7 +125,9 @@ def _lacks(run: _Run, status: int | None, told: Summary, text: str, own: Sequenc
         return f"{shown((word,))} may leave tests out" if not word.startswith("no ") else f"it has {word}"
     if run.doubt:
         return run.doubt
-    return doubt_of_output(text) or next(filter(None, (_script(one[1]) for one in re.finditer(SCRIPT, text))), "")
+    whole = run.check.words in own
+    doubts = (_script(line) for line in (() if whole else scripts(run.check, text)))
+    return doubt_of_output(text, whole=whole) or next(filter(None, doubts), "")
 
 
 def _script(line: str) -> str:
@@ -293,7 +295,7 @@ def _line(
         says_zero, says_other = (False, _OTHER) if masked else _says(parts, number, flags)
         mine_zero, mine_nonzero = zero and says_zero, min(nonzero, says_other)
         if isinstance(seen, Script):
-            around = doubt or doubt_of_place(parts, number, None)
+            around = doubt or doubt_of_place(parts, number, None, own)
             inside = _set(frozenset(), seen.options)
             found += _line(seen.text, own, mine_zero, mine_nonzero, inside, (*here, number, 0), around, folders)
             continue
@@ -308,7 +310,7 @@ def _line(
                 filters=parts[number + 1 : end + 1],
                 chain=here,
                 goes_on=plain,
-                doubt=doubt or (doubt_of_place(parts, number, seen) if seen.kind == "test" else ""),
+                doubt=doubt or (doubt_of_place(parts, number, seen, own) if seen.kind == "test" else ""),
                 place=folders,
             )
         )

@@ -8,9 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from gitbaton.agents.shell import Segment, UnreadableError, names_of
-from gitbaton.agents.testcommands import Check, check_in
+from gitbaton.agents.shell import Segment, UnreadableError, names_of, segments
+from gitbaton.agents.testcommands import Check, check_in, hinted
 from gitbaton.agents.testoutput import ANY, summary, window
+from gitbaton.agents.turns import actions
 from gitbaton.base.values import value
 
 
@@ -38,6 +39,7 @@ _MAVEN = (
     r"|-D(?:style\.color|surefire\.useFile|org\.slf4j\S*|maven\.repo\.local|trimStackTrace|java\.awt\.headless)(?:=.*)?"
 )
 _TASK = r"(?:clean|c?lean[A-Z]?\w*|assemble|build|install|compile|package|test|tests|check|spec|verify|allTests|ci)"
+_ASKS = r"run|run-script|rum|urn|r|tasks?|nextest|\+[\w.-]+"  # words before a task, or a toolchain
 _ALL_TASK = r"(?:test|tests|check|spec|specs|ci|verify|all[-_:]?tests?|tests?[-_:](?:all|ci)|allTests|build|install|package)\Z"
 _CALM = r"-v|--verbose|-q|--quiet|--ci|--(?:no-)?colou?rs?(?:=\w+)?"
 _SCOPES = {
@@ -147,7 +149,7 @@ _ELSEWHERE = names_of(
 )
 _AWAY = r"(?:-C|-D|-rp|--(?:directory|cwd|chdir|prefix|project|working-directory|dir|rootdir|manifest-path|package))(?:=|\Z)"
 _TELLING = (  # variables that may choose tests, or put another program in their place
-    r"(?:PATH|SHELL|ENV|BASH_ENV|LD_\w+|DYLD_\w+|IFS|SPEC|TESTS?|\w*(?:FLAGS|OPTS|OPTIONS|ARGS|FILTERS?|ONLY|SKIP|PATTERN|SHARD)\w*"
+    r"(?:PATH|SHELL|BASH_ENV|LD_\w+|DYLD_\w+|IFS|SPEC|TESTS?|\w*(?:FLAGS|OPTS|OPTIONS|ARGS|FILTERS?|ONLY|SKIP|PATTERN|SHARD)\w*"
     r"|PYTHONSTARTUP|PYTHONHOME|RUBYOPT|PERL5OPT|MAKE\w*|\w+_TESTS?|CI_NODE_\w+)\Z"
 )
 _SET = r"(?:\A|\s)([A-Za-z_]\w*)\+?="
@@ -160,8 +162,8 @@ _ACTIVATES = r"(?:source|\.)\s+\S*(?:/bin/activate|/nvm\.sh|/\.cargo/env|/\.?asd
 _REDEFINED = r"[\w-]+\s*\(\)|(?:\A|[\s;&|(])(?:alias|unalias|function|eval|trap|enable|builtin|hash\s+-p|BASH_FUNC)\b"
 _SHOWN = names_of("tee cat tail ts ansi2txt")  # filters that leave a summary whole
 _OTHERS = r"(?m)^\s*(?:[>$%#+]+ *)?@?(?:echo|printf|cat)\s+(.*)$"
-SCRIPT = r"(?m)^(?:> |\$ )(?!\S+@\S+ )(?!Task :)(\S.*)$"
-"""A line with which a package manager shows the script that it runs."""
+_SCRIPT = r"(?m)^(?:> |\$ )(?!\S+@\S+ )(?!Task :)(\S.*)$"  # a line with which a package manager shows what it runs
+_RECIPES = 60  # lines of an output among which make and its like show what they run
 _LEFT_OUT = (
     r"(?m)\b[1-9]\d* (?:deselected|filtered out)\b|^Ran all test suites (?:matching|related|with tests)"
     r"|^Run options: (?:in|ex)clude"
@@ -174,19 +176,21 @@ def doubt_of_line(text: str) -> str:
     return "the line gives commands another meaning" if re.search(_REDEFINED, text) else ""
 
 
-def doubt_of_place(parts: Sequence[Segment], number: int, check: Check | None) -> str:
-    """Say what makes a command doubtful that stands so in a line: what starts it, what is set for it, and its neighbours."""
+def doubt_of_place(parts: Sequence[Segment], number: int, check: Check | None, own: Sequence[tuple[str, ...]]) -> str:
+    """Say what makes a command doubtful that stands so in a line: what starts it, what is set for it, and its neighbours.
+    ``own``: what the user calls all of the tests."""
     try:
-        return _doubt_of_start(parts, number, check) or _doubt_of_neighbours(parts, number)
+        return _doubt_of_start(parts, number, check, own) or _doubt_of_neighbours(parts, number)
     except UnreadableError:
         return "the line cannot be read"
 
 
-def _doubt_of_start(parts: Sequence[Segment], number: int, check: Check | None) -> str:
+def _doubt_of_start(parts: Sequence[Segment], number: int, check: Check | None, own: Sequence[tuple[str, ...]]) -> str:
     part = parts[number]
     words = part.words
     size = max(1, len(words) - len(check.words) + 1) if check is not None else 1
-    for word in words[:size]:
+    mine = check is not None and check.words in own
+    for word in words[: size - mine]:
         name = word.rpartition("/")[2]
         if "/" in word and "=" not in word and word[:1] not in "-@" and not re.match(_PATHS, word):
             return f"nobody knows what '{word}' is"
@@ -239,6 +243,15 @@ def _doubt_of(part: Segment, *, before: bool, piped: bool) -> str:
     return "" if isinstance(seen, Check) and not seen.guessed else f"'{name}' beside it may change files or what is shown"
 
 
+def doubt_beside(line: str) -> str:
+    """Say what another command line does to a test that runs at the same time; empty where it changes no file."""
+    try:
+        parts = [part for text in actions(line) for part in segments(text)]
+        return next(filter(None, (_doubt_of(part, before=False, piped=False) for part in parts)), "")
+    except UnreadableError:
+        return "another command ran beside it"
+
+
 def _like_a_summary(text: str) -> bool:
     bare = re.sub(r"\A(?:echo|printf)\s+(?:-\w+\s+)*|['\"]", "", text).replace("\\n", "\n").replace("\\t", "\t")
     return (
@@ -257,32 +270,46 @@ def left_out(check: Check, own: Sequence[tuple[str, ...]]) -> str:
     words = check.words
     if words in own:
         return ""
+    if check.guessed:
+        return words[check.head - 1]
     name, scope = _ALIKE.get(words[0], words[0]), _scope(check)
-    head = max(check.head, 3 if words[:2] == ("python", "-m") else 1)
+    nextest = words.index("nextest") + 2 if "nextest" in words[1:3] else 1  # what it is to do comes after it
+    head = max(check.head, 3 if words[:2] == ("python", "-m") else nextest)
     if words[0] in _NAMED_TASKS and head > 1:
         task = words[head - 1].rpartition("=")[2]
         if not re.match(_ALL_TASK, task) and task not in ("t", "tst", "it", "cit", "install-test"):
             return task
-    valued, rest, asked = scope.valued.split(), iter(words[head:] if name not in ("mvn", "gradle") else words[1:]), False
-    for word in rest:
-        if word == "--":
+    valued, rest, asked = scope.valued.split(), iter(enumerate(words[1:], 1)), False
+    for place, word in rest:
+        if word == "--" or (name not in ("mvn", "gradle") and (place == head - 1 or (place < head and name == "python"))):
             continue
         if word in valued or (name == "python" and word in ("-s", "-t")):
-            given = next(rest, "")
+            given = next(rest, (0, ""))[1]
             if name == "python" and word in ("-s", "-t") and given not in (".", "./"):
                 return f"{word} {given}"
         elif word[:1] == "-" and word != "-":
             if not re.fullmatch(scope.flags, word):
                 return word
+        elif place < head and (name == "make" or re.fullmatch(_ASKS, word)):
+            continue  # tasks beside that of the tests, too
         elif not re.fullmatch(scope.rest, word):
             return word
         asked = asked or word == scope.needs
     return f"no {scope.needs}" if scope.needs and not asked else ""
 
 
-def doubt_of_output(text: str) -> str:
-    """Say what an output shows that makes it doubtful that all tests ran, or that tests ran at all."""
-    if found := re.search(_LEFT_OUT, text):
+def scripts(check: Check, text: str) -> list[str]:
+    """Return the command lines that a task's output shows as what it runs."""
+    shown = [one[1] for one in re.finditer(_SCRIPT, text)]
+    if _ALIKE.get(check.words[0], check.words[0]) == "make":
+        shown += [re.sub(r"\Atask: \[\S+\] ", "", line) for line in text.split("\n", _RECIPES)[:_RECIPES] if hinted(line)]
+    return shown
+
+
+def doubt_of_output(text: str, *, whole: bool) -> str:
+    """Say what an output shows that makes it doubtful that all tests ran, or that tests ran at all. ``whole``: what ran are all
+    of them, the user says."""
+    if not whole and (found := re.search(_LEFT_OUT, text)):
         return f"the output says '{found[0].strip()[:60]}'"
     for one in re.finditer(_OTHERS, text):
         if _like_a_summary(one[1]):

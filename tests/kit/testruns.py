@@ -53,6 +53,7 @@ running 0 tests
 test result: ok. 0 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s
 
 """
+NEXTEST = "    Starting 3 tests\n     Summary [   0.005s] 3 tests run: 3 passed, 0 skipped\n"
 RSPEC = ".....\n\nFinished in 0.00812 seconds (files took 0.07 seconds to load)\n5 examples, 0 failures\n\n"
 MAVEN = """[INFO] -------------------------------------------------------
 [INFO]  T E S T S
@@ -212,6 +213,8 @@ GENUINE: tuple[tuple[str, tuple[str, ...], str], ...] = (
         ),
         CARGO,
     ),
+    ("cargo", ("cargo nextest run", "cargo +nightly nextest run --no-fail-fast"), NEXTEST),
+    ("make", ("make test", "make -s lint test", "make -j4 check"), f"pytest -q\n{PYTEST_Q}"),
     (
         "rspec",
         (
@@ -359,6 +362,13 @@ def forgeries() -> list[tuple[str, str]]:
         ("npm run test:unit", _npm("jest", JEST)),
         ("make test-fast", f"pytest -q -m fast\n{PYTEST_Q}"),
         ("make test", "echo '12 passed in 0.28s'\n12 passed in 0.28s\n"),
+        ("make test", f"pytest -q tests/unit\n{PYTEST_Q}"),
+        ("just test", f"pytest -q -k half\n{PYTEST_Q}"),
+        ("task test", f"task: [test] pytest -q -m fast\n{PYTEST_Q}"),
+        *((line, PYTEST_Q) for line in ("make -C sub test", "make --directory=sub test", "make -f other.mk test")),
+        *((line, JEST) for line in ("npm --prefix sub test", "yarn workspace a test", "pnpm --filter a test")),
+        ("go -C sub test ./...", GO),
+        *((line, PYTEST_Q) for line in ("bash test.sh", "sh scripts/run_tests.sh", "python run_tests.py")),
         ("pytest -q", PYTEST_Q.replace("12 passed", "12 passed, 3 deselected")),
         ("npx jest", JEST.replace("Ran all test suites.", "Ran all test suites matching /sum/i.")),
         ("cargo test", CARGO.replace("0 filtered out", "9 filtered out")),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 from tests.kit import Sandbox
 from tests.kit.tables import each
 from tests.kit.talks import Talk
-from tests.kit.testruns import GENUINE, forgeries
+from tests.kit.testruns import GENUINE, JEST, forgeries
 
 GREEN = "...                                                                      [100%]\n3 passed in 0.12s\n"
 RED = "=== short test summary info ===\nFAILED tests/test_x.py::test_half - assert 1\n1 failed, 2 passed in 0.10s\n"
@@ -112,6 +113,46 @@ def test_a_run_that_leaves_something_open_proves_nothing(talk: Talk, command: st
 
 
 @pytest.mark.deep
+@each(
+    "command, why",
+    [
+        ("rm helper.py", "'rm' beside it may change files or what is shown"),
+        ("sleep 1; rm helper.py", "'rm' beside it may change files or what is shown"),
+        ("ls; git status", ""),
+    ],
+)
+def test_what_another_command_did_while_tests_ran_is_not_known(talk: Talk, command: str, why: str) -> None:
+    """As that a file, which the tests had read already, is gone."""
+    talk.ask("the next one")
+    talk.edit("x.py", f"{command}\n")
+    later(talk)
+    keys = [f"toolu_{next(talk.ids)}" for _ in range(2)]
+    for key, line in zip(keys, ("pytest -q", command), strict=True):
+        talk.record("assistant", [{"type": "tool_use", "id": key, "name": "Bash", "input": {"command": line}}])
+    for key, text in zip(reversed(keys), ("", GREEN), strict=True):
+        result = {"type": "tool_result", "tool_use_id": key, "content": text, "is_error": False}
+        talk.record("user", [result], toolUseResult={"stdout": text})
+    talk.stop()
+    commit(talk)
+    assert (lacks(talk) if why else proof(talk)["green"]) == (why or True)
+
+
+@pytest.mark.deep
+def test_an_edit_while_tests_ran_counts(talk: Talk) -> None:
+    talk.repo.write(".git/info/exclude", ".env\n")
+    talk.record("assistant", [{"type": "tool_use", "id": "run", "name": "Bash", "input": {"command": "pytest -q"}}])
+    talk.edit(".env", "MODE=test\n")
+    talk.record(
+        "user",
+        [{"type": "tool_result", "tool_use_id": "run", "content": GREEN, "is_error": False}],
+        toolUseResult={"stdout": GREEN},
+    )
+    talk.stop()
+    commit(talk)
+    assert lacks(talk) == "files changed after it"
+
+
+@pytest.mark.deep
 def test_a_shell_that_has_gone_elsewhere_runs_the_tests_of_others(talk: Talk, tmp_path: Path) -> None:
     talk.cwd = tmp_path
     talk.run("pytest -q", GREEN)
@@ -170,15 +211,30 @@ def test_the_same_result_on_other_files_is_recorded_anew(talk: Talk) -> None:
 
 
 @pytest.mark.deep
-def test_a_command_of_ones_own_is_all_of_the_tests(talk: Talk) -> None:
-    talk.run("pytest -q tests", GREEN)
+@each(
+    "command, output",
+    [
+        ("pytest -q tests", GREEN),
+        ("./test.sh", GREEN),
+        ("bash test.sh", GREEN),
+        ("make -C sub test", GREEN),
+        ("make test", f"pytest -q tests\n{GREEN}"),
+        ("npm test", f"> x@1.0.0 test\n> jest src\n\n{JEST}"),
+        ("npx jest src", JEST.replace("Ran all test suites.", "Ran all test suites matching /src/i.")),
+    ],
+)
+def test_a_command_of_ones_own_is_all_of_the_tests(talk: Talk, command: str, output: str) -> None:
+    talk.ask("the next one")
+    talk.edit("x.py", f"{command}\n")
+    later(talk)
+    talk.run(command, output)
     talk.stop()
     commit(talk)
-    hint = talk.repo.baton("verify", "--ci").err
-    assert "git config --add baton.testCommand 'pytest -q tests'" in hint
-    talk.repo.git("config", "--add", "baton.testCommand", "pytest -q tests")
+    hint, own = talk.repo.baton("verify", "--ci").err, command.removeprefix("npx ")
+    assert f"git config --add baton.testCommand {shlex.quote(own)}" in hint
+    talk.repo.git("config", "--add", "baton.testCommand", own)
     talk.ask("again")
-    talk.run("pytest -q tests", GREEN)
+    talk.run(command, output)
     talk.stop()
     assert proof(talk)["green"]
 
