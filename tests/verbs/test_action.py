@@ -16,6 +16,7 @@ TOP = Path(__file__).parents[2]
 ACTION = TOP / ".github/actions/proof"
 GH = """#!/bin/sh
 printf '%s\\n' "$*" >>"$GH_LOG"
+case "$*" in *-X*) test ! -e "$GH_FOUND.forbidden" || exit 1 ;; esac
 case "$*" in *--paginate*) cat "$GH_FOUND" ;; esac
 for word; do case $word in body=@*) cp "${word#body=@}" "$GH_BODY" ;; esac; done
 """
@@ -49,6 +50,9 @@ def test_one_comment_is_made_and_then_changed(repo: Sandbox, tmp_path: Path) -> 
         assert done.returncode == 0, done
         assert log.read_text().splitlines()[1].startswith(call)
         assert body.read_text().startswith("<!-- git-baton summary -->\n") and "not seen green" in body.read_text()
+    Path(f"{found}.forbidden").touch()
+    done = subprocess.run(["sh", str(ACTION / "proof.sh")], cwd=tmp_path / "clone", env=env, capture_output=True, text=True)
+    assert done.returncode == 0 and "warning: the comment was not written" in done.stderr, "as of a fork"
     assert not list(tmp_path.rglob("forged"))
     env["BATON_REQUIRE"] = "true"
     done = subprocess.run(["sh", str(ACTION / "proof.sh")], cwd=tmp_path / "clone", env=env, capture_output=True, text=True)
