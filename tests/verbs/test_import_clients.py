@@ -374,3 +374,21 @@ def test_an_import_that_is_killed_goes_on(repo: Sandbox) -> None:
     assert repo.ok("import", "--all", "--yes").out.endswith("\n3 sessions here already\n")
     assert "MEND" not in repo.ok("doctor").out
     assert home().joinpath(".claude").is_dir()
+
+
+@pytest.mark.deep
+def test_where_a_client_or_its_file_is_named_as_a_folder_the_way_is_shown(repo: Sandbox) -> None:
+    repo.write("talk.jsonl", "{}\n")
+    for words, line in (
+        (("import", "claude"), "git baton import --client claude --dry-run"),
+        (("import", "talk.jsonl"), "git baton import --all --dry-run"),
+        (("import",), "git baton import --all --dry-run"),
+        (("install", "claude"), "git baton agent install claude"),
+        (("restore", "--as", "codex"), "git baton restore --conversation-only --as codex"),
+        (("cost",), "git baton summary"),
+        (("ci",), "git baton verify --ci"),
+        (("trailers",), "git baton install --trailers"),
+        (("plugin",), "git baton agent install --plugin"),
+    ):
+        done = repo.baton(*words)
+        assert done.code == 129 and line in done.err, done

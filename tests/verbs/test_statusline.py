@@ -274,6 +274,14 @@ def test_in_every_kind_of_repository(repo: Sandbox, tmp_path: Path, shape: str, 
     assert line(box, path=path).endswith("  T\n")
 
 
+@pytest.mark.deep
+def test_where_room_is_short_tests_go_last(repo: Sandbox) -> None:
+    repo.write("a.txt", "1\n")
+    repo.ok("snapshot", "--track", "parser", "--validation", "failed", "words of some length that are cut before")
+    said = line(repo, COLUMNS="46", NO_COLOR="1")
+    assert "failed" in said and "home" not in said and said.rstrip().endswith("…"), said
+
+
 @pytest.mark.parametrize("columns", [20, 33, 47, 60, 80, 100, 200])
 def test_no_line_is_wider_than_the_screen(repo: Sandbox, columns: int) -> None:
     aged(repo, "構文解析器を書き直した " * 9 + "e\u0301" * 40, timedelta(hours=2))

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Optional
 
 from gitbaton.base import terminal
+from gitbaton.base.clients import NAMES
 from gitbaton.base.codec import Json, bare, counted, first_line, in_quotes, plain, timestamp
 from gitbaton.base.errors import NoAnswerError, UsageError
 from gitbaton.care.tools import porting
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
     from gitbaton.care.tools.importing import ImportPlan, ImportResult, SessionImport
     from gitbaton.cli.look import Look
+
+_PAST = "what a client has on record: git baton import --all --dry-run"
 
 
 def command(
@@ -97,16 +100,20 @@ def take_in(
         )
     for option, given in (("--from", moved), ("--yes", yes), ("--dry-run", dry_run), ("--verbose", verbose), ("--json", json)):
         if given:
-            raise UsageError(f"{option} goes with --client or --all", "git baton import --all --dry-run")
+            raise UsageError(f"{option} goes with --client or --all", _PAST)
     if folder is None:
-        raise UsageError("name a client or a folder", "git baton import --all --dry-run")
+        raise UsageError("name a client or a folder", _PAST)
+    if folder in NAMES and not os.path.lexists(folder):
+        raise UsageError(
+            f"there is no folder {in_quotes(folder)}", f"of the client: git baton import --client {folder} --dry-run"
+        )
     if os.path.isfile(folder):
         parent = os.path.dirname(folder) or "."
         older, bundle = (
             f"name its folder: git baton import {in_shell(parent)}",
             f"of a bundle: git baton fetch {in_shell(folder)}",
         )
-        hint = older if folder.endswith(".json") else bundle
+        hint = older if folder.endswith(".json") else _PAST if folder.endswith(".jsonl") else bundle
         raise UsageError(f"{in_quotes(folder)} is a file and no folder", hint)
     with opened(ctx, talks="looking at checkpoints") as baton:
         done = porting.import_folder(baton, os.path.abspath(folder))

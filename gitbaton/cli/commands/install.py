@@ -6,6 +6,7 @@ from typing import Annotated, Optional
 from gitbaton.agents.install import githooks as install
 from gitbaton.agents.install.plan import apply, share
 from gitbaton.base import terminal
+from gitbaton.base.clients import NAMES
 from gitbaton.base.errors import NoAnswerError, UsageError
 from gitbaton.cli.commands.completion import installed
 from gitbaton.cli.commands.retaining import NO_TERMINAL
@@ -42,7 +43,9 @@ def command(
         git baton install
     """
     if remote is not None and not fetch:
-        raise UsageError(f"unexpected argument '{remote}'", "a remote is named with --fetch")
+        given = remote if remote in NAMES else ""
+        hint = f"to join an agent on: git baton agent install {given}" if given else "a remote is named with --fetch"
+        raise UsageError(f"unexpected argument '{remote}'", hint)
     with opened(ctx) as baton:
         if trailers is None and not dry_run and askable() and "baton.trailers" not in baton.repo.settings():
             trailers = confirmed("name the agent and its model in the commits that it makes (Assisted-by: CLIENT:MODEL)?")

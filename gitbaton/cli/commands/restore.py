@@ -113,7 +113,10 @@ def command(
     one_of(**{"conversation": talk, "conversation-only": only})
     one_of(conversation=talk, json=json)
     if client is not None and not (talk or only):
-        raise UsageError("--as goes with --conversation or --conversation-only")
+        raise UsageError(
+            "--as goes with --conversation or --conversation-only",
+            f"without files: git baton restore --conversation-only --as {in_shell(client)}",
+        )
     if only and paths:
         raise UsageError("paths and --conversation-only exclude each other")
     for name, given in (("exact", exact), ("index", index), ("force", force)):

@@ -146,8 +146,8 @@ def shows(baton: Baton, one: TurnHit, passage: FoundPassage) -> str:
     """Return the command that shows a passage; empty where no checkpoint goes as far yet."""
     if one.stored is None:
         return ""
-    verb = "transcript show" if passage.line else "show -p" if passage.who.startswith("diff ") else "show"
-    return f"git baton {verb} {baton.short(one.stored.id)}"
+    how = "transcript show" if passage.line else "show -p" if passage.who.startswith("diff ") else "show"
+    return f"git baton {how} {baton.short(one.stored.id)}"
 
 
 def lines(baton: Baton, look: Look, found: SearchResult) -> Iterator[str]:

@@ -24,7 +24,7 @@ from gitbaton.cli.statusline import KEPT, LASTING, StatusLine, asked
 from gitbaton.git import places
 from gitbaton.git.repo import discover, put
 
-_COLUMNS = (Column(named=True), Column(goes=3), Column(goes=2), Column(goes=1), Column())
+_COLUMNS = (Column(named=True), Column(goes=3), Column(goes=1), Column(goes=2), Column())
 _OLD = timedelta(minutes=30)  # after which words are old, though nothing was recorded since
 _HAND_OVER = "compaction is near: hand over"
 

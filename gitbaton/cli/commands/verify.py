@@ -64,7 +64,7 @@ def command(
     """
     refuse(
         (ci and (words or strict or track is not None), "--ci goes with --foreign, --quiet and --json alone"),
-        (foreign and not ci, "--foreign goes with --ci", "as in 'git baton verify --ci --foreign'"),
+        (foreign and not ci, "--foreign goes with --ci"),
     )
     if ci:
         return _proof(ctx, "HEAD" if checkpoint is None else checkpoint, foreign=foreign, quiet=quiet, json=json)
@@ -139,12 +139,12 @@ def _old(run: TestRun) -> str:
     return "files changed after it" if run.edited else "it is no proof" if run.result == "passed" else "it did not pass"
 
 
-def _hints(proof: "Proof", name: str) -> list[str]:
+def _hints(proof: "Proof", commit: str) -> list[str]:
     if proof.green:
         return []
     if proof.foreign:
         said = f"{counted(proof.foreign, 'run')} that somebody else saw would do"
-        return [f"{said}: 'git baton verify --ci --foreign {in_shell(name)}'"]
+        return [f"{said}: 'git baton verify --ci --foreign {in_shell(commit)}'"]
     part = next((one.run for one in proof.runs if one.same and one.run.lacks.endswith("may leave tests out")), None)
     if part is not None:
         return [f"if that is all of them: git config --add baton.testCommand {in_shell(plain(first_line(part.command)))}"]
