@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from itertools import takewhile
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated
 
 from gitbaton.base import terminal
@@ -12,6 +12,7 @@ from gitbaton.base.errors import (
     BatonError,
     NotARepositoryError,
     NotFoundError,
+    RecordError,
     UsageError,
 )
 from gitbaton.base.model import Live, Stored, TurnsUsage
@@ -188,14 +189,18 @@ def standing_document(baton: Baton, tracks: Sequence[TrackStatus], going: "Under
 def used_today(baton: Baton, tracks: Sequence[TrackStatus]) -> TurnsUsage:
     """Return the tokens of the turns of our tracks that ended today, by the local time."""
     midnight = baton.clock().astimezone().replace(hour=0, minute=0, second=0, microsecond=0)
-    tips = [t.stored for t in tracks if t.stored.checkpoint.created >= midnight and not t.stored.foreign]
+    tips = [t.stored.commit for t in tracks if t.stored.checkpoint.created >= midnight and not t.stored.foreign]
     if not tips:
         return TurnsUsage()
     from gitbaton.checkpoints.store.turns import turns_usage
 
+    words = ("rev-list", "--first-parent", f"--since={int(midnight.timestamp())}", "--basic-regexp", '--grep=^  "turn": {')
+    oids = baton.repo.git.run(*words, "--stdin", stdin="".join(f"{oid}\n" for oid in tips).encode()).out.decode("ascii").split()
     turns: dict[str, Stored] = {}
-    for tip in tips:
-        turns |= {s.id: s for s in takewhile(lambda s: s.checkpoint.created >= midnight, baton.store.newest(tip))}
+    for oid, found in zip(oids, baton.store.objects.read_many(oids), strict=True):
+        with suppress(RecordError):
+            stored = baton.store.stored(found, None, oid)
+            turns[stored.id] = stored
     return turns_usage(turns.values())
 
 
