@@ -118,6 +118,8 @@ class Claude(Client):
         place="skills/gitbaton",
         manifest=".claude-plugin/plugin.json",
         says={"icon": "./icon.png"},
+        name="gitbaton@skills-dir",
+        gone="claude plugin uninstall {}",
     )
     events = {
         "SessionStart": ("start", "full"),
@@ -148,6 +150,12 @@ class Claude(Client):
         else:
             found.pop("gitbaton@skills-dir", None)
         yield from ((name, path, on) for name, (path, on) in found.items())
+
+    def gone(self, of: Installed, name: str, path: str) -> str:
+        """Return it with the scope of the settings; what lies in the folder of skills is no command's."""
+        typed = super().gone(of, name, path) if not name.endswith("@skills-dir") else ""
+        scope = "" if path.startswith(f"{of.home}/") else "local" if path.endswith(".local.json") else "project"
+        return f"{typed} --scope {scope}" if typed and scope else typed
 
     def told(self, fields: Fields, env: Mapping[str, str]) -> dict[str, object] | None:
         """Return what a payload says. Copilot and Cursor run these hooks beside their own: one event, one answer."""

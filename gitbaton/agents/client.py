@@ -40,7 +40,8 @@ class Plugin:
     """Our plugin for a client, below a folder of the package's ``data``. ``manifest``: its file that says what it is, and which
     ``says`` more; ``hooks``: the one with its hooks. ``place``: where the folder goes below the client's own so that it is
     loaded. One that is taken from a marketplace alone is beside one there: ``add`` and ``drop`` are the words to its program
-    by which it takes it and gives it up, {} the marketplace."""
+    by which it takes it and gives it up, {} the marketplace. ``name``: what the client calls one that install gave it, and
+    ``gone`` what its user types to be rid of one that install did not give, {} its name."""
 
     folder: str
     hooks: str
@@ -49,6 +50,8 @@ class Plugin:
     says: Mapping[str, str] | None = None
     add: tuple[tuple[str, ...], ...] = ()
     drop: tuple[tuple[str, ...], ...] = ()
+    name: str = "gitbaton"
+    gone: str = ""
 
 
 @value
@@ -204,6 +207,10 @@ class Client(Protocol):
     def plugins(self, of: Installed) -> Iterator[tuple[str, str, bool]]:
         """Yield our plugins that the client has: what it calls each, the file that says so, and whether it is on."""
         return iter(())
+
+    def gone(self, of: Installed, name: str, path: str) -> str:
+        """Return what its user types to be rid of the plugin of a name that a file says it has; empty where no command does."""
+        return self.plugin.gone.format(name) if self.plugin is not None else ""
 
     def own_words(self, prompt: str) -> bool:
         """Whether a prompt is the client's own: a notice."""

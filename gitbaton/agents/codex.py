@@ -88,6 +88,8 @@ class Codex(Client):
         says={"hooks": "./hooks/codex.json"},
         add=(("plugin", "marketplace", "add", "{}"), ("plugin", "add", "gitbaton@gitbaton")),
         drop=(("plugin", "remove", "gitbaton@gitbaton"), ("plugin", "marketplace", "remove", "gitbaton")),
+        name="gitbaton@gitbaton",
+        gone="codex plugin remove {}",
     )
     events = {
         "SessionStart": ("start", "full"),

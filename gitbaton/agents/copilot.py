@@ -71,6 +71,8 @@ class Copilot(Client):
         says={"hooks": "hooks/copilot.json"},
         add=(("plugin", "marketplace", "add", "{}"), ("plugin", "install", "gitbaton@gitbaton")),
         drop=(("plugin", "uninstall", "gitbaton@gitbaton"), ("plugin", "marketplace", "remove", "gitbaton")),
+        name="gitbaton@gitbaton",
+        gone="copilot plugin uninstall {}",
     )
     trust = "it reads a repository's hooks only in a folder that you have accepted as trusted"
     remarks = ("it also runs the hooks of '.claude/settings.json'; ours stay silent there",)

@@ -50,7 +50,13 @@ class Gemini(Client):
     moved = (("GEMINI_CLI_HOME", ".gemini"),)
     user = "settings.json"
     twice = False
-    plugin = Plugin(folder="extension", hooks="hooks/hooks.json", place="extensions/gitbaton", manifest="gemini-extension.json")
+    plugin = Plugin(
+        folder="extension",
+        hooks="hooks/hooks.json",
+        place="extensions/gitbaton",
+        manifest="gemini-extension.json",
+        gone="gemini extensions uninstall {}",
+    )
     hooks = (
         Hook(event="SessionStart", timeout=10000),
         Hook(event="BeforeAgent", timeout=10000),

@@ -56,7 +56,7 @@ class OpenCode(Client):
     folder = ".config/opencode"
     moved = (("XDG_CONFIG_HOME", "opencode"),)
     user = "plugins/gitbaton.js"
-    plugin: Plugin | None = Plugin(folder="opencode", hooks="plugins/gitbaton-plugin.js", place="")
+    plugin: Plugin | None = Plugin(folder="opencode", hooks="plugins/gitbaton-plugin.js", place="", name="gitbaton-plugin.js")
     remarks = ("it may put package.json, node_modules and a .gitignore beside the folder 'plugins'; its own doing",)
     events = {
         "context": ("start", "full"),

@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Literal
 
@@ -316,22 +317,26 @@ def plan_uninstall(where: Place, clients: Sequence[Client], *, every: bool = Fal
         draft.take(skill)
     if not others and where.root is not None:
         draft.take(block_target(where))
-    return draft.plan(_left(where, clients))
+    return replace(draft.plan(), remarks=tuple(_left(draft, clients)))
 
 
 def plan_plugins(where: Place, clients: Sequence[Client], *, install: bool, trusted: bool = False) -> InstallPlan:
     """Plan to put our plugins for clients into the user's folders and to let each client take its own, or to take that away.
     Raises UsageError for a client that has no plugins, BatonError for a file that must be refused."""
-    draft, remarks = _Draft(where), list[str]()
+    draft, remarks, hints = _Draft(where), list[str](), list[str]()
     for client in clients:
         if client.plugin is None:
             name = client.name
             raise UsageError(f"{client.title} has no plugins", f"git baton agent install {name} --user")
-        on = next((row for row in plugins.plugin_rows(where, None) if row.client == client and row.state != "off"), None)
+        rows = [row for row in plugins.plugin_rows(where, None) if row.client == client and row.state != "off"]
         files, before = list(plugins.targets(where, client)), len(draft.steps)
         there = any(draft.manifests.of(target.file) for target in files)
-        if on is not None and not there:
-            draft.notices.append(f"{client.title} has {on.names[0]} by '{on.file}', not by an install, and it is left as it is")
+        on = next((row for row in rows if there and plugins.is_ours(client, row)), None)
+        others = [row for row in rows if row is not on]
+        left = "by '{}', not by an install, and it is left as it is"
+        draft.notices += [f"{client.title} has {row.names[0]} {left.format(row.file)}" for row in others]
+        hints += [] if install else [plugins.gone(where, row) for row in others]
+        if others and not there:
             continue
         for target in files:
             draft.put(target) if install else draft.take(target)
@@ -350,7 +355,8 @@ def plan_plugins(where: Place, clients: Sequence[Client], *, install: bool, trus
         calls = _calls(where, client, words, draft)
         draft.steps[before:] = [*files_step, *calls] if install else [*calls, *files_step]
         remarks += [f"{client.title}: {client.untrusted}"] if install and client.untrusted and not trusted else []
-    return draft.plan([*remarks, *([PLUGGED] if install else [])])
+    plan = draft.plan([*remarks, *([PLUGGED] if install else [])])
+    return replace(plan, remarks=(*plan.remarks, *hints))
 
 
 def _all(steps: Sequence[InstallStep], what: Literal["run", "check"]) -> Callable[[], object]:
@@ -368,17 +374,23 @@ def _calls(where: Place, client: Client, words: Sequence[Sequence[str]], draft: 
     return [InstallStep(text=f"run '{text}'", run=run, check=lambda: None) for text, run in zip(typed, runs, strict=True)]
 
 
-def _left(where: Place, clients: Sequence[Client]) -> Iterator[str]:
+def _left(draft: _Draft, clients: Sequence[Client]) -> Iterator[str]:
     """Yield what uninstall leaves behind in a client's own state."""
+    where = draft.where
     for client in clients:
         name, part = client.leaves or ("", "")
         path = os.path.join(os.path.abspath(folder(client, where.env)), name)
         if name and os.fsencode(f"{os.path.realpath(path_of(where, client))}:") in (read(path) or b""):
             yield f"'{shown(where, path)}' still names these hooks {part}"
     for found in plugins.plugin_rows(where, where.root):
-        if found.client in clients and found.state != "off":
-            name = found.client.name
-            yield f"{found.client.title} still has {found.names[0]}: git baton agent uninstall {name} --plugin"
+        client = found.client
+        if client in clients and found.state != "off":
+            by_install = False
+            with suppress(BatonError):
+                by_install = any(draft.manifests.of(target.file) for target in plugins.targets(where, client))
+            ours = by_install and plugins.is_ours(client, found)
+            typed = f"{client.title} still has {found.names[0]}: git baton agent uninstall {client.name} --plugin"
+            yield typed if ours else plugins.gone(where, found)
 
 
 def _remarks(where: Place, clients: Sequence[Client], *, block: bool, trusted: bool) -> list[str]:

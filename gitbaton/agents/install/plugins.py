@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
@@ -28,6 +29,7 @@ from gitbaton.agents.install.levels import (
     shown,
 )
 from gitbaton.agents.install.plan import look
+from gitbaton.base.codec import in_quotes
 from gitbaton.base.errors import BatonError
 from gitbaton.base.system.files import DATA, shipped
 from gitbaton.base.system.process import begin
@@ -133,6 +135,18 @@ def lines(where: Place, client: Client, *, gone: bool) -> list[list[str]]:
     """Return the words to a client's program by which it takes our plugin from its marketplace, or gives it up."""
     of, root = client.plugin, home(where, client)
     return [[word.replace("{}", root) for word in words] for words in ((of.drop if gone else of.add) if of is not None else ())]
+
+
+def is_ours(client: Client, found: Row) -> bool:
+    """Whether a plugin that a client has is called as one that install gave it."""
+    return client.plugin is not None and found.names[0] == client.plugin.name
+
+
+def gone(where: Place, found: Row) -> str:
+    """Return how the user takes away a plugin that no install gave: the line to type, or where it stands."""
+    client, name = found.client, found.names[0]
+    typed = client.gone(installed(where, client, where.root), shlex.quote(name), found.path)
+    return f"{client.title} still has {name}: {typed or f'it stands in {in_quotes(found.file)}'}"
 
 
 def plugin_rows(where: Place, root: str | None) -> Iterator[Row]:

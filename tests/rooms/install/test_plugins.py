@@ -243,7 +243,49 @@ def test_a_plugin_that_the_client_has_from_elsewhere_stays(repo: Sandbox, path: 
     assert not (file.parent / "gitbaton").exists() and file.read_text() == SEEN["codex"][1]
     repo.ok("agent", "install", "codex", env={"PATH": path})
     said = repo.ok("agent", "uninstall", "codex", env={"PATH": path}).err
-    assert "hint: Codex still has gitbaton@gitbaton: git baton agent uninstall codex --plugin" in said
+    assert "hint: Codex still has gitbaton@gitbaton: codex plugin remove gitbaton@gitbaton\n" in said
+
+
+TAKEN_AWAY = {  # what the user types where no install gave it
+    "claude": "claude plugin uninstall gitbaton@gitbaton",
+    "codex": "codex plugin remove gitbaton@gitbaton",
+    "copilot": "copilot plugin uninstall gitbaton@gitbaton",
+    "gemini": "gemini extensions uninstall gitbaton",
+    "opencode": "it stands in '~/.config/opencode/opencode.json'",
+}
+
+
+@pytest.mark.parametrize("name", list(TAKEN_AWAY))
+def test_what_takes_away_a_plugin_that_no_install_gave_is_named(repo: Sandbox, name: str) -> None:
+    path, text, *_ = SEEN[name]
+    (file := Path(os.environ["HOME"], path)).parent.mkdir(parents=True)
+    file.write_text(text)
+    (row,) = seen(repo)
+    hint = f" still has {row['plugin']}: {TAKEN_AWAY[name]}\n"
+    for words in ((name,), (name, "--plugin"), (name, "--user")):
+        done = repo.ok("agent", "uninstall", *words)
+        assert done.out == "nothing of ours is installed\n" and done.err.count(hint) == 1 == done.err.count("hint: "), words
+    assert file.read_text() == text
+
+
+def test_what_takes_it_away_is_of_its_own_scope_and_by_whom_it_came(repo: Sandbox) -> None:
+    for name, scope in (("settings.json", "project"), ("settings.local.json", "local")):
+        repo.write(f".claude/{name}", '{"enabledPlugins": {"gitbaton@x y": true}}')
+        typed = f"hint: Claude Code still has gitbaton@x y: claude plugin uninstall 'gitbaton@x y' --scope {scope}\n"
+        assert repo.ok("agent", "uninstall", "claude").err == typed
+        (repo.path / ".claude" / name).unlink()
+    repo.ok("agent", "install", "claude", "--plugin")
+    (settings := Path(os.environ["HOME"], SEEN["claude"][0])).write_text(SEEN["claude"][1])
+    said = repo.ok("agent", "uninstall", "claude").err
+    assert "still has gitbaton@skills-dir: git baton agent uninstall claude --plugin\n" in said
+    assert "still has gitbaton@gitbaton: claude plugin uninstall gitbaton@gitbaton\n" in said
+    done = repo.ok("agent", "uninstall", "claude", "--plugin")
+    assert done.out.startswith("remove the plugin of Claude Code in '~/.claude/skills/gitbaton', ")
+    assert done.err.endswith("hint: Claude Code still has gitbaton@gitbaton: claude plugin uninstall gitbaton@gitbaton\n")
+    assert settings.read_text() == SEEN["claude"][1] and [row["plugin"] for row in seen(repo)] == ["gitbaton@gitbaton"]
+    shutil.copytree(DATA / "plugin", settings.parent / "skills/gitbaton")
+    said = repo.ok("agent", "uninstall", "claude").err
+    assert "still has gitbaton@skills-dir: it stands in '~/.claude/skills/gitbaton/.claude-plugin/plugin.json'\n" in said
 
 
 def test_a_command_of_the_users_own_stays(repo: Sandbox, path: str) -> None:
