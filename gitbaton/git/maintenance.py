@@ -110,6 +110,7 @@ def look_back(repo: Repo) -> bool:
         if 0 <= now - last < DAY or "GIT_OBJECT_DIRECTORY" in repo.git.env:
             return False
         put(repo, path, b"")  # and not a new time for what may have another name, too
+        _remember(repo)
         if now < last or not repo.boolean("baton.autoprune", default=True) or not sys.executable:
             return False
         detach([sys.executable, "-c", _PRUNE, repo.layout.git_dir], repo.plain.env, b"")
@@ -117,6 +118,14 @@ def look_back(repo: Repo) -> bool:
     except FileNotFoundError:
         with suppress(OSError):
             os.close(lock_file(repo, path))
+        _remember(repo)
     except (OSError, GitError):
         pass
     return False
+
+
+def _remember(repo: Repo) -> None:
+    from gitbaton.git.registry import remember
+
+    with suppress(GitError):
+        remember(repo)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 import sqlite3
 import stat
 from concurrent.futures import ThreadPoolExecutor
@@ -358,3 +359,80 @@ def test_words_that_drive_a_terminal_do_not(repo: Sandbox) -> None:
     snap(repo, "t", "ring", note="a bell\x1b[31m and a \u202e mark")
     assert "\x1b" not in repo.ok("search", "bell").out and "\u202e" not in repo.ok("search", "bell").out
     assert os.path.isfile(repo.path / INDEX)
+
+
+def registry() -> Path:
+    return Path(os.environ["HOME"]) / ".local/state/gitbaton/repositories"
+
+
+@pytest.fixture
+def others(repo: Sandbox, tmp_path: Path) -> list[Sandbox]:
+    """Three repositories with a checkpoint each."""
+    found = [repo, Sandbox.begun(tmp_path / "it's other"), Sandbox.begun(tmp_path / "third")]
+    for number, one in enumerate(found):
+        snap(one, f"t{number}", f"the piano of {number}")
+    return found
+
+
+def test_all_repositories_are_searched_and_each_command_works_from_anywhere(others: list[Sandbox], tmp_path: Path) -> None:
+    (tmp_path / "nowhere").mkdir()
+    done = others[0].baton("search", "piano", "--all-repos", "--json", cwd=tmp_path / "nowhere")
+    found = done.json["found"]
+    assert (done.code, done.err) == (0, "")
+    paths = [str(one.path) for one in others]
+    assert {one["repository"] for one in found} == set(paths)
+    assert (times := [one["checkpoint"]["created"] for one in found]) == sorted(times, reverse=True)
+    for one in found:
+        [passage] = one["passages"]
+        words = shlex.split(passage["command"])
+        assert words[:4] == ["git", "-C", one["repository"], "baton"]
+        shown = others[0].run("git", "-C", one["repository"], "rev-parse", "--show-toplevel").out
+        assert shown == one["repository"] + "\n"
+        assert one["checkpoint"]["step"] in others[0].baton(*words[4:], cwd=Path(one["repository"])).out
+    text = others[0].ok("search", "piano", "--all-repos")
+    assert all(f"{path}\n" in text.out for path in paths) and "there is more" not in text.out
+    assert others[0].ok("search", "piano", "--all-repos", "-1").out.count("words: ") == 1
+    rows = others[0].ok("search", "piano", "--all-repos", "--porcelain").out.splitlines()
+    assert rows[1].endswith("\tpassage\trepository".replace("\t", " ")) and {row.split("\t")[-1] for row in rows[2:]} == set(
+        paths
+    )
+    nothing = others[0].baton("search", "violin", "--all-repos")
+    assert nothing.code == 1 and nothing.err.startswith("nothing is found in the words and conversations of all tracks of all")
+    assert stat.S_IMODE(registry().stat().st_mode) == 0o600
+
+
+def test_the_list_of_repositories_follows_what_is_there(others: list[Sandbox], tmp_path: Path) -> None:
+    shutil.rmtree(others[1].path)
+    [_, third] = others[1:]
+    (third.path / ".git/HEAD").write_text("broken\n")
+    done = others[0].baton("search", "piano", "--all-repos", "--json")
+    assert [one["repository"] for one in done.json["found"]] == [str(others[0].path)]
+    assert f"warning: the repository '{third.path}' is left out: " in done.err and "it's" not in done.err
+    (third.path / ".git/HEAD").write_text("ref: refs/heads/main\n")
+    registry().write_bytes(registry().read_bytes() + b'no line of ours\n"relative"\n{}\n')
+    assert len(others[0].ok("search", "piano", "--all-repos", "--json").json["found"]) == 2
+    said = others[0].ok("uninstall", "--purge", "--yes").out
+    assert f"take '{others[0].path}' out of the list '{registry()}'" in said
+    assert registry().read_text() == f'"{third.path}"\n'
+    third.ok("uninstall", "--purge", "--yes")
+    assert not registry().exists() and not registry().parent.exists()
+
+
+def test_a_repository_is_not_listed_where_that_is_switched_off(repo: Sandbox, tmp_path: Path) -> None:
+    repo.git("config", "baton.registry", "false")
+    snap(repo, "t", "the piano")
+    assert found(repo, "piano") and not registry().exists()
+    repo.git("config", "--unset", "baton.registry")
+    repo.baton("search", "piano", env={"GIT_BATON": "0"})
+    assert not registry().exists()
+    tree = tmp_path / "linked"
+    repo.git("worktree", "add", "-q", str(tree))
+    assert repo.baton("search", "piano", cwd=tree).code == 0
+    assert registry().read_text() == f'"{repo.path}"\n'
+
+
+def test_the_list_of_repositories_is_below_xdg_state_home(repo: Sandbox, tmp_path: Path) -> None:
+    snap(repo, "t", "the piano")
+    env = {"XDG_STATE_HOME": str(tmp_path / "state")}
+    assert len(repo.ok("search", "piano", "--all-repos", "--json", env=env).json["found"]) == 1
+    assert (tmp_path / "state/gitbaton/repositories").read_text() == f'"{repo.path}"\n'

@@ -19,7 +19,7 @@ from gitbaton.checkpoints.baton import Baton
 from gitbaton.checkpoints.render import in_shell
 from gitbaton.checkpoints.store import CHAINS, CURRENT, NOTES
 from gitbaton.checkpoints.store.refs import META, remote_of, remote_ref
-from gitbaton.git import questions
+from gitbaton.git import questions, registry
 from gitbaton.git.objects import RefChange
 from gitbaton.git.remotes import default, names
 from gitbaton.git.repo import Repo, has_folder
@@ -464,6 +464,10 @@ def _purge(draft: HooksDraft, baton: Baton, hidden: Iterable[str]) -> None:
             draft.notices.append(
                 f"exported history outside the work tree stays: {counted(len(exported), 'file')} in '{where.directory}'"
             )
+    place = registry.place_of(repo.layout)
+    with suppress(OSError):
+        if place in registry.listed():
+            draft.step(f"take '{place}' out of the list '{registry.registry()}'", partial(registry.forget, place))
     remotes = dict.fromkeys(found[0] for name, _ in there if (found := remote_of(name)))
     if remotes:
         draft.notices.append("what was pushed stays at " + ", ".join(f"'{name}'" for name in remotes))

@@ -19,7 +19,7 @@ from gitbaton.agents.settings import BOM, Document, Edit, MalformedError, Node
 from gitbaton.base.clients import NAMES
 from gitbaton.base.codec import means_else
 from gitbaton.base.errors import BatonError
-from gitbaton.base.system.files import shipped
+from gitbaton.base.system.files import shipped, state_home
 from gitbaton.base.values import replace, value
 
 SILENT = "command -v git-baton >/dev/null 2>&1 || exit 0; "
@@ -621,10 +621,7 @@ def place(level: Level, env: Mapping[str, str], root: str | None, git_dir: str |
     if level == "user" and not os.path.isabs(home):
         raise BatonError(f"HOME is '{home}' and not the path of a home folder, so there is no user level")
     env = {**env, "HOME": home if os.path.isabs(home) else "/"}
-    state = env.get("XDG_STATE_HOME", "")
-    if not os.path.isabs(state):  # which the XDG specification has ignored
-        state = os.path.join(env["HOME"], ".local", "state")
-    own = os.path.join(os.path.abspath(state), "gitbaton", "agents")
+    own = os.path.join(state_home(env) or "/", "gitbaton", "agents")
     project = os.path.join(shared, "agents") if shared is not None else None
     if level == "user":
         return Place(level=level, root=None, git_dir=None, env=env, manifests=(own, project) if project else (own,))

@@ -7,7 +7,7 @@ import fcntl
 import os
 import stat
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import islice
@@ -50,6 +50,14 @@ def shipped(*names: str) -> str:
             return file.read()
     except OSError as error:
         raise BatonError(f"'{error.filename}' of this installation of gitbaton cannot be read: {error.strerror}") from None
+
+
+def state_home(env: Mapping[str, str]) -> str | None:
+    """Return the folder for the user's state, as the XDG specification has it; None without a home folder."""
+    state, home = env.get("XDG_STATE_HOME", ""), env["HOME"] if "HOME" in env else os.path.expanduser("~")
+    if os.path.isabs(state):  # the specification has others ignored
+        return os.path.abspath(state)
+    return os.path.abspath(os.path.join(home, ".local", "state")) if os.path.isabs(home) else None
 
 
 def write_atomic(

@@ -2,19 +2,35 @@
 
 import os
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Optional
 
 from gitbaton.base import terminal
 from gitbaton.base.codec import Json, counted, in_quotes, plain, timestamp
-from gitbaton.base.errors import UsageError
-from gitbaton.base.values import replace
+from gitbaton.base.errors import BatonError, NotARepositoryError, UsageError
+from gitbaton.base.model import Stored
+from gitbaton.base.values import cast, replace
 from gitbaton.care.search.finding import PLACES, SHOWN, FoundPassage, SearchQuery, SearchResult, TurnHit, excerpt, search
 from gitbaton.checkpoints.baton import Baton
-from gitbaton.checkpoints.render import porcelain, stored_document, title
-from gitbaton.cli.common import AsJson, Nul, Porcelain, left_out, one_of, opened, paged, print_json
+from gitbaton.checkpoints.render import in_shell, porcelain, stored_document, title
+from gitbaton.cli.common import (
+    AsJson,
+    Nul,
+    Porcelain,
+    left_out,
+    located,
+    looking,
+    one_of,
+    opened,
+    paged,
+    print_json,
+    through_pager,
+)
 from gitbaton.cli.look import Look
 from gitbaton.cli.options import Argument, Invocation, Option
+from gitbaton.git.registry import listed, place_of, remember
+from gitbaton.git.repo import discover
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -36,6 +52,9 @@ def command(
         Optional[str], Option("--since", "--after", metavar="DATE", help="Not older: '2 hours ago', '2026-01-31'.")
     ] = None,
     limit: Annotated[int, Option("-n", "--max-count", metavar="N", min=1, help="Find at most N turns; -3 is -n 3.")] = _COUNT,
+    everywhere: Annotated[
+        bool, Option("--all-repos", help="In all repositories of yours with checkpoints, not in this one alone.")
+    ] = False,
     json: AsJson = False,
     stable: Porcelain = False,
     nul: Nul = False,
@@ -52,19 +71,24 @@ def command(
     takes longer. Else an index in the git directory makes it fast: it follows the refs at every search, and may be removed at
     any time.
 
+    --all-repos looks into every repository on the list that is kept in ~/.local/state/gitbaton/repositories (XDG_STATE_HOME):
+    those in which you took a checkpoint or searched, but for those with baton.registry=false. It works outside of any, too.
+
     Exit status: 0 where something is found, 1 where nothing is.
 
     Examples:
         git baton search refund webhook
         git baton search "rate limit" --in prompts --since "2 weeks ago"
         git baton search parse_config --track parser
+        git baton search "connection pool" --all-repos
     """
     one_of(json=json, porcelain=stable or nul)
     for place in places or ():
         if place not in (*PLACES, DIFFS):
             *others, last = map(in_quotes, (*PLACES, DIFFS))
             raise UsageError(f"--in is {in_quotes(place)}; it can be {', '.join(others)} or {last}")
-    with opened(ctx, talks="indexing for search") as baton:
+
+    def find(baton: Baton, place: str) -> SearchResult:
         query = SearchQuery(
             texts=tuple(word[1:-1] if len(word) > 2 and word[0] == word[-1] == '"' else word for word in words),
             places=tuple(place for place in places or ("words", "conversations") if place != DIFFS),
@@ -73,8 +97,15 @@ def command(
             limit=limit,
         )
         found = search(baton, query)
-        if DIFFS in (places or ()):
-            found = _with_diffs(baton, query, found, ctx.obj.repo_root or os.getcwd())
+        return _with_diffs(baton, query, found, place) if DIFFS in (places or ()) else found
+
+    if everywhere:
+        if _everywhere(ctx, find, limit, json=json, stable=stable, nul=nul):
+            return 0
+        return _say_nothing(words, places or [], track, since, quiet=json or stable or nul, everywhere=True)
+    with opened(ctx, talks="indexing for search") as baton:
+        remember(baton.repo)
+        found = find(baton, ctx.obj.repo_root or os.getcwd())
         if json:
             print_json(document(baton, found))
         elif stable or nul:
@@ -96,15 +127,77 @@ def command(
     return 0 if found.turns else 1
 
 
-def _say_nothing(words: Sequence[str], places: Sequence[str], track: Optional[str], since: Optional[str]) -> None:
-    """Say where nothing was found, and which places are left to look into."""
+def _everywhere(
+    ctx: Invocation, find: Callable[[Baton, str], SearchResult], limit: int, *, json: bool, stable: bool, nul: bool
+) -> bool:
+    """Search all repositories on the user's list, and this one; print what is found, newest first. Whether anything is."""
+    with suppress(NotARepositoryError):
+        remember(located(ctx))
+    turns, more, behind = list[tuple[int, str, tuple[str, ...], Json, list[tuple[str, ...]]]](), False, 0
+    foreign, show = list[Stored](), not json and not stable and not nul
+    for place in listed():
+        try:
+            repo = discover(place, door="binary", named=True)
+            if place_of(repo.layout) != place:
+                continue  # it is gone, and lay in another
+            with Baton(repo=repo) as baton:
+                found = find(baton, repo.layout.root or repo.layout.git_dir)
+                look = looking(ctx, baton)
+                for one in found.turns:
+                    alone = replace(found, turns=(one,), more=False)
+                    rows = [(*_fields(baton, one, passage, place), plain(place)) for passage in one.passages]
+                    [item] = cast(list[dict[str, Json]], document(baton, alone, place)["found"])
+                    text = tuple(lines(baton, look, alone, place)) if show else ()
+                    turns.append((one.at, place, text, {**item, "repository": place}, rows))
+                    foreign += [one.stored] if one.stored is not None else []
+                more, behind = more or found.more, behind + found.behind
+                left_out(found.problems)
+        except (BatonError, OSError) as error:
+            reason = error.message if isinstance(error, BatonError) else str(error)
+            terminal.warn(f"the repository {in_quotes(place)} is left out: {plain(reason)}")
+    turns.sort(key=lambda turn: turn[0], reverse=True)
+    more, turns = more or len(turns) > limit, turns[:limit]
+    if json:
+        print_json({"found": [item for *_, item, _ in turns], "more": more, "not_indexed": behind})
+    elif not show:
+        fields = [row for *_, rows in turns for row in rows]
+        marks = ["# more"] if more else []
+        terminal.write(porcelain((*COLUMNS, "repository"), fields, nul=nul, foreign=foreign, more=marks))
+    elif turns:
+        texts, before = list[str](), ""
+        for _, place, text, *_ in turns:
+            texts += [""] if texts else []
+            texts += [plain(place)] if place != before else []
+            texts, before = [*texts, *text], place
+        with through_pager(ctx, lambda: discover(turns[0][1], named=True).pager()):
+            terminal.say_lines([*texts, *(["", "there is more: a greater -n finds it"] if more else [])])
+    return bool(turns)
+
+
+def _say_nothing(
+    words: Sequence[str],
+    places: Sequence[str],
+    track: Optional[str],
+    since: Optional[str],
+    *,
+    quiet: bool = False,
+    everywhere: bool = False,
+) -> int:
+    """Say where nothing was found, and which places are left to look into; return the exit status."""
+    if quiet:
+        return 1
     looked = [*dict.fromkeys(places)] or ["words", "conversations"]
     where = f"the track {in_quotes(track)}" if track is not None else "all tracks"
+    where += " of all repositories" if everywhere else ""
     narrowed = f" since {in_quotes(since)}" if since is not None else ""
     terminal.tell(f"nothing is found in the {' and '.join(looked)} of {where}{narrowed}")
     left = [p for p in ("words", "conversations", DIFFS) if p not in looked]
     if left:
-        options = [*(["--track", track] if track is not None else []), *(["--since", since] if since is not None else [])]
+        options = [
+            *(["--all-repos"] if everywhere else []),
+            *(["--track", track] if track is not None else []),
+            *(["--since", since] if since is not None else []),
+        ]
         line = [
             *(word for place in left for word in ("--in", place)),
             *options,
@@ -112,6 +205,7 @@ def _say_nothing(words: Sequence[str], places: Sequence[str], track: Optional[st
             *words,
         ]
         terminal.tell(f"hint: look into {' and '.join(left)}: git baton search {plain(shlex.join(line))}")
+    return 1
 
 
 def _moment(baton: Baton, since: Optional[str]) -> "Optional[datetime]":
@@ -142,15 +236,16 @@ def _with_diffs(baton: Baton, query: SearchQuery, found: SearchResult, place: st
     return replace(found, turns=tuple(turns[: query.limit]), more=more, problems=tuple(every))
 
 
-def shows(baton: Baton, one: TurnHit, passage: FoundPassage) -> str:
+def shows(baton: Baton, one: TurnHit, passage: FoundPassage, repository: str = "") -> str:
     """Return the command that shows a passage; empty where no checkpoint goes as far yet."""
     if one.stored is None:
         return ""
     how = "transcript show" if passage.line else "show -p" if passage.who.startswith("diff ") else "show"
-    return f"git baton {how} {baton.short(one.stored.id)}"
+    git = f"git -C {in_shell(repository)}" if repository else "git"
+    return f"{git} baton {how} {baton.short(one.stored.id)}"
 
 
-def lines(baton: Baton, look: Look, found: SearchResult) -> Iterator[str]:
+def lines(baton: Baton, look: Look, found: SearchResult, repository: str = "") -> Iterator[str]:
     """Yield what was found for people: of each turn the checkpoint, its passages, and the command that shows them."""
     ids = look.ids(one.stored.id for one in found.turns if one.stored is not None)
     for number, one in enumerate(found.turns):
@@ -165,7 +260,7 @@ def lines(baton: Baton, look: Look, found: SearchResult) -> Iterator[str]:
         for passage in one.passages:
             for row, hits in zip(passage.lines, passage.hits, strict=True):
                 yield f"{mark}    {look.paint(f'{passage.who}:', 'heading')} {_marked(look, row, hits)}"
-        commands = dict.fromkeys(filter(None, (shows(baton, one, passage) for passage in one.passages)))
+        commands = dict.fromkeys(filter(None, (shows(baton, one, passage, repository) for passage in one.passages)))
         more = f"    and {counted(one.more, 'passage')} more: " if one.more else "    "
         yield from [look.paint(f"{more}{' and '.join(commands)}", "home")] if commands else []
     if found.more:
@@ -183,7 +278,7 @@ def _marked(look: Look, row: str, hits: Sequence[tuple[int, int]]) -> str:
     return "".join([*parts, row[at:]])
 
 
-def document(baton: Baton, found: SearchResult) -> dict[str, Json]:
+def document(baton: Baton, found: SearchResult, repository: str = "") -> dict[str, Json]:
     """Return what was found for ``--json``."""
     turns: list[Json] = []
     for one in found.turns:
@@ -193,7 +288,7 @@ def document(baton: Baton, found: SearchResult) -> dict[str, Json]:
                 "lines": list(passage.lines),
                 "hits": [[list(span) for span in spans] for spans in passage.hits],
                 "line": passage.line or None,
-                "command": shows(baton, one, passage) or None,
+                "command": shows(baton, one, passage, repository) or None,
             }
             for passage in one.passages
         ]
@@ -203,7 +298,7 @@ def document(baton: Baton, found: SearchResult) -> dict[str, Json]:
     return {"found": turns, "more": found.more, "not_indexed": found.behind}
 
 
-def _fields(baton: Baton, one: TurnHit, passage: FoundPassage) -> tuple[str, ...]:
+def _fields(baton: Baton, one: TurnHit, passage: FoundPassage, repository: str = "") -> tuple[str, ...]:
     c = one.stored.checkpoint if one.stored is not None else None
     who = (one.stored.id, c.track, timestamp(c.created)) if one.stored is not None and c is not None else ("", "", "")
-    return (*who, passage.who, shows(baton, one, passage), " ... ".join(passage.lines))
+    return (*who, passage.who, shows(baton, one, passage, repository), " ... ".join(passage.lines))
