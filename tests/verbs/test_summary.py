@@ -181,3 +181,40 @@ def test_a_turn_that_was_taken_back_again_is_not_told(repo: Sandbox, tmp_path: P
         told.append("make two" in repo.ok("summary", "t").out)
         assert "make one" in repo.ok("summary", "t").out
     assert told == [False, True, False]
+
+
+def test_a_first_turn_that_commits_is_told_with_its_commit(repo: Sandbox, tmp_path: Path) -> None:
+    """It is counted against HEAD when it began: in log, show, page and summary, after a snapshot in its midst, too."""
+    (repo.path / ".git" / "baton").mkdir()
+    talk = Talk(repo, tmp_path / "talk.jsonl")
+    talk.ask("make m")
+    talk.fire("prompt", prompt="make m")
+    talk.edit("m.py", "m\n")
+    made = repo.commit("m is made")
+    talk.stop()
+    (row,) = repo.ok("log", "--json").json["checkpoints"]
+    assert row["files"]["changed"] == 1
+    assert "1 file " in repo.ok("log").out
+    assert "m.py" in repo.ok("show").out.partition("files")[2] and "+m\n" in repo.ok("show", "-p").out
+    assert "make m" in repo.ok("log", "--", "m.py").out and "make m" in repo.ok("log", "-S", "m").out
+    assert "make m" not in repo.ok("log", "--", "a.txt").out
+    page = tmp_path / "page.html"
+    repo.ok("page", "-o", str(page))
+    assert "<li>m.py" in page.read_text()
+    told = repo.ok("summary").out
+    assert "- make m (1 file)\n" in told and f"- {made[:7]} m is made\n" in told and "- m.py (+1 -0)\n" in told
+
+
+def test_a_first_turn_that_commits_before_a_snapshot_is_told(tmp_path: Path) -> None:
+    """On an unborn branch: all that is there is the turn's, and its commits are the summary's."""
+    repo = Sandbox.init(tmp_path / "new")
+    (repo.path / ".git" / "baton").mkdir()
+    talk = Talk(repo, tmp_path / "talk.jsonl")
+    talk.ask("make m")
+    talk.fire("prompt", prompt="make m")
+    talk.edit("m.py", "m\n")
+    repo.commit("m is made")
+    repo.ok("snapshot", "m done")
+    talk.stop()
+    told = repo.ok("summary").out
+    assert "- **m done**\n- make m (1 file)\n" in told and " m is made\n" in told and "- m.py (+1 -0)\n" in told

@@ -276,7 +276,8 @@ def _due(baton: Baton, occasion: _Occasion, track: str) -> _Due:
 
 def _with_records(baton: Baton, occasion: _Occasion, due: _Due) -> tuple[_Due, Checkpoint, bool]:
     """Return what is due and the checkpoint by what the client has on record, and whether that alone is worth one."""
-    (event, whose), here, draft = occasion.of_turn(), due.here, due.plan.draft
+    (event, whose), here = occasion.of_turn(), due.here
+    draft = replace(due.plan.draft, checkpoint=replace(due.plan.draft.checkpoint, turn=due.turn))
     agent = _agent(baton, event, due.tip)  # last: the client may still be writing
     news, seen = False, None
     now = occasion.begins() or occasion.event.moment in _NOW  # what is on record now may be of the turn that begins
@@ -438,11 +439,11 @@ def heard(session: Session) -> Heard:
 
 
 def _changed(baton: Baton, root: str, tip: Stored | None, draft: SnapshotDraft) -> dict[str, float]:
-    """Return the paths in which the draft differs from the checkpoint before, or else from HEAD, and when each was written: a
-    move of HEAD brings many that were not written here."""
-    head = draft.checkpoint.head
+    """Return the paths in which the draft differs from the checkpoint before, or else from HEAD when the turn began, and when
+    each was written: a move of HEAD brings many that were not written here."""
+    head = tip.checkpoint.head if tip is not None else baton.store.first_base(draft.checkpoint)
     before = tip.tree if tip is not None else baton.store.base_tree(head)
-    most = _MANY if tip is None or tip.checkpoint.head == head else _FEW
+    most = _MANY if draft.checkpoint.head == head else _FEW
     changed = baton.changed_paths(before, draft.tree, most)
     return {path: at for path in changed if (at := written(os.path.join(root, path)))}
 

@@ -60,8 +60,9 @@ def tree_now(baton: Baton, stored: Stored | None, folder: str) -> tuple[Oid, lis
 def changes(
     baton: Baton, items: Sequence[Stored], words: Sequence[str], paths: Sequence[str], directory: str, columns: int | None
 ) -> Iterator[bytes]:
-    """Yield each checkpoint's changes against the one before, of a track's first against its HEAD, as the user's own ``git
-    log`` shows them with options, perhaps only at pathspecs as seen from a directory; empty where it holds no files.
+    """Yield each checkpoint's changes against the one before, of a track's first against HEAD when its turn began, as the
+    user's own ``git log`` shows them with options, perhaps only at pathspecs as seen from a directory; empty where it holds no
+    files.
 
     Raises GitError.
     """
@@ -79,7 +80,7 @@ def changes(
         shown = {head.decode(): text for head, _, text in (row.partition(b"\n") for row in rows)}
         for stored in items[at : at + size]:
             if stored.commit in first:
-                head = store.base_tree(stored.checkpoint.head)
+                head = store.base_tree(store.first_base(stored.checkpoint))
                 shown[stored.commit] = git.out("diff", "--no-ext-diff", *words, head, stored.tree, "--", *paths)
             yield shown.get(stored.commit, b"").strip(b"\n").removeprefix(b"---\n")  # which parts it from a message
         at, size = at + size, min(size * 4, _MANY)

@@ -68,7 +68,7 @@ def _clean(stored: Stored, redact: Redactor) -> Stored:
 
 
 class _PageChanges:
-    """Changes of each checkpoint against the one before it, of a track's first one against its HEAD."""
+    """Changes of each checkpoint against the one before it, of a track's first one against HEAD when its turn began."""
 
     def __init__(self, baton: Baton, shown: Sequence[Stored], redactor: Redactor) -> None:
         self.baton, self.left_out, self.redactor = baton, 0, redactor
@@ -76,7 +76,7 @@ class _PageChanges:
         self.steps: dict[Oid, tuple[Oid, Oid]] = {}
         for stored in shown:
             c = stored.checkpoint
-            before = trees.get(c.previous) if c.previous else baton.store.base_tree(c.head)
+            before = trees.get(c.previous) if c.previous else baton.store.base_tree(baton.store.first_base(c))
             if c.files is not None and before is not None:
                 self.steps[stored.id] = (before, stored.tree)
         self.paths = differences(baton.repo, sorted(set(self.steps.values())))

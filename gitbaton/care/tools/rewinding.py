@@ -44,8 +44,8 @@ class Changes:
 class RewindRow:
     """A checkpoint in the list: ``number`` counts from the newest, which is 1.
 
-    ``changes`` since the checkpoint before, of the first one since its HEAD; None where it holds no files, or git could not
-    count. ``agent``: the client of the conversation that it has a position in; None without one.
+    ``changes`` since the checkpoint before, of the first one since HEAD when its turn began; None where it holds no files, or
+    git could not count. ``agent``: the client of the conversation that it has a position in; None without one.
     """
 
     number: int
@@ -100,7 +100,7 @@ def page(baton: Baton, track: str, start: Oid, size: int, first: int = 1) -> Rew
 def _before(baton: Baton, stored: Stored, link: Object | None) -> Oid | None:
     """Return the tree that a checkpoint is counted against, as when it was recorded; None where it cannot be read."""
     if link is None:
-        return baton.store.base_tree(stored.checkpoint.head)
+        return baton.store.base_tree(baton.store.first_base(stored.checkpoint))
     if link.kind != "commit" or link.data is None:
         return None
     try:

@@ -76,8 +76,9 @@ def part(baton: Baton, name: str | None, track: str | None, since: datetime | No
         track = end.checkpoint.track
         after = f"nothing came after {in_quotes(first)} until {in_quotes(last or track)}"
         raise NotFoundError(after if since is None else f"track {in_quotes(track)} has no checkpoint since then")
-    base = (start or items[0]).checkpoint.head
-    begin = start.tree if start else baton.store.base_tree(base)
+    oldest = next((s for s in items if s.checkpoint.turn and s.checkpoint.turn.head), items[0])  # its turn began before all
+    base = start.checkpoint.head if start else baton.store.first_base(oldest.checkpoint)
+    begin = start.tree if start else _first_tree(baton, oldest.checkpoint)
     return SummaryPart(items=items, begin=begin, base=base, head=_head(baton, end))
 
 
@@ -225,15 +226,28 @@ def _done(baton: Baton, items: Sequence[Stored], text: Callable[[str], str]) -> 
     last = {found[-1].id: found for found in parts.values()}
     for stored in items:
         c = stored.checkpoint
-        foreign, of = _origin(stored), [one for one in last.get(stored.id, ()) if _changed(one)]
+        foreign, of = _origin(stored), last.get(stored.id, ())
         if c.kind == "manual":
             note = f": {text(c.note)}" if c.note else ""
             state = f" ({verdict(stored)})" if c.validation != "pending" else ""
             yield f"- **{text(c.step)}**{note}{state}{foreign}"
-        elif of and (prompt := _prompt(c)):
-            many = _changed(of[0]) if len(of) == 1 else _count(baton, of)
+        elif (prompt := _prompt(c)) and (many := _many(baton, of)):
             cut_off = ", not ended" if at_prompt(c.kind, c.step) else ""
             yield f"- {text(prompt)} ({counted(many, 'file')}{cut_off}){foreign}"
+
+
+def _many(baton: Baton, turn: Sequence[Stored]) -> int:
+    """Return how many files a turn changed, by its checkpoints; of a track's first turn also where it committed them before the
+    first checkpoint of all."""
+    of = [one for one in turn if _changed(one)]
+    if not of and turn and (c := turn[-1].checkpoint).turn and c.turn.head:
+        pair = _first_tree(baton, c), turn[-1].tree
+        return len(differences(baton.repo, [pair])[pair])
+    return _changed(of[0]) if len(of) == 1 else _count(baton, of)
+
+
+def _first_tree(baton: Baton, c: Checkpoint) -> Oid:
+    return baton.store.base_tree(baton.store.first_base(c))
 
 
 def _changed(stored: Stored) -> int:
@@ -246,7 +260,7 @@ def _count(baton: Baton, items: Sequence[Stored]) -> int:
     pairs: list[tuple[Oid, Oid]] = []
     for stored in items:
         below = next(islice(baton.store.newest(stored), 1, None), None)
-        pairs.append((below.tree if below is not None else baton.store.base_tree(stored.checkpoint.head), stored.tree))
+        pairs.append((below.tree if below is not None else _first_tree(baton, stored.checkpoint), stored.tree))
     return len({path for found in differences(baton.repo, pairs).values() for path in found})
 
 

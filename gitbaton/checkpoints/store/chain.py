@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 from gitbaton.base.codec import ROOT_MESSAGE, decode, decode_track, earlier_ids, in_quotes, parse_note, payload
 from gitbaton.base.errors import MENDS, GitError, GitTimeoutError, NotFoundError, RecordError, RefConflictError
-from gitbaton.base.model import BESIDE, STEPPING, Oid, Stored
+from gitbaton.base.model import BESIDE, STEPPING, UNBORN, Checkpoint, Oid, Stored
 from gitbaton.base.values import TYPE_CHECKING, replace, value
 from gitbaton.checkpoints.store.provenance import IMPORTS, STATES, Ours, of_track
 from gitbaton.checkpoints.store.refs import (
@@ -252,6 +252,14 @@ class Chains:
         """Return the tree that files are counted against where no checkpoint came before: HEAD's; the empty tree where HEAD is
         unborn or its commit is not here."""
         return self.tree_of(head) or new_object(self.objects.algorithm, "tree", b"").oid
+
+    def first_base(self, c: Checkpoint) -> Oid | None:
+        """Return the commit that a track's first checkpoint is counted against: HEAD's when its turn began, where that is known
+        and here, else its own; None where HEAD was unborn."""
+        began = c.turn.head if c.turn is not None else None
+        if began == UNBORN:
+            return None
+        return began if began != c.head and self.commit(began) is not None else c.head
 
     def behind(self, tips: Iterable[Stored]) -> list[Stored]:
         """Return the newest checkpoints that their tracks' tip refs do not show yet."""

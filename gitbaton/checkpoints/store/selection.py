@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 
-from gitbaton.base.codec import in_quotes, parse, payload, timestamp
+from gitbaton.base.codec import decode, in_quotes, parse, payload, timestamp
 from gitbaton.base.errors import MENDS, CollectedError, RecordError, UsageError
 from gitbaton.base.model import Oid, at_prompt
 from gitbaton.base.values import TYPE_CHECKING, value
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 _PARTS = (500, 4000)  # how far a limited list looks back before it looks at all
 _MARKS = re.compile(rb'\n  "kind": "([a-z]+)",\n(?:  "[^\n]*\n)*?  "created": "([0-9TZ:.-]{27})"')
-_HEAD = re.compile(rb'\n  "head": "([0-9a-f]+)"')
 _NO_FILES = b'\n  "files": null'
 _LOG = ("log", "-z", "--first-parent", "--no-notes", "--no-decorate", "--no-color", "--encoding=UTF-8", "--format=%H %T %P%n%B")
 _TREES = ("diff-tree", "--stdin", "-r", "--raw", "--no-abbrev", "--no-relative", "--ignore-submodules=none")
@@ -72,7 +71,7 @@ class Selection:
     ``since``, ``until``: moments, both included. ``kinds``, ``agents``: one of them. ``words``: one matches in a line of what
     was written for this checkpoint: step, note, decisions, next_cmd, label, prompt. ``text``: how often it occurs changed;
     ``paths``: a file changed that these pathspecs match as seen from ``directory``; both against the checkpoint before, of the
-    first one against its HEAD.
+    first one against HEAD when its turn began.
     """
 
     since: datetime | None = None
@@ -194,14 +193,21 @@ def own_words(item: Any) -> list[str]:
     return [*found, item["note"], item["next_cmd"], *decided]
 
 
+def _first_base(store: Chains, message: bytes) -> Oid | None:
+    """Return the commit that a track's first checkpoint is counted against; None of one that cannot be read."""
+    try:
+        return store.first_base(decode(payload(message)))
+    except RecordError:
+        return None
+
+
 def _changing(store: Chains, wanted: Selection, links: Sequence[_Link], trees: Mapping[Oid, Oid]) -> list[_Link]:
     """Return the commits that changed files against the checkpoint before, as pathspecs and a string ask; one git process."""
     pairs: dict[Oid, str] = {}
     for link in links:
         before = trees.get(link.parent) or store.tree_of(link.parent)
         if link.parent == store.root:
-            head = _HEAD.search(link.message)
-            before = store.base_tree(head[1].decode() if head else None)
+            before = store.base_tree(_first_base(store, link.message))
         if before and link.tree != before and _NO_FILES not in link.message:
             pairs[link.oid] = f"{before} {link.tree}"
     pickaxe = [] if wanted.text is None else ["-M", "--textconv", f"-S{wanted.text}"]

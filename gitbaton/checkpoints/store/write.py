@@ -201,7 +201,7 @@ def _chain_commit(store: Store, batch: _Objects, draft: SnapshotDraft, tip: Stor
     head_tree = store.tree_of(checkpoint.head)
     base = _base(batch, draft, checkpoint, author, first, head_tree)
     if checkpoint.files is not None:
-        before = tip.tree if tip else head_tree or batch.add("tree", b"")
+        before = tip.tree if tip else store.tree_of(store.first_base(checkpoint)) or batch.add("tree", b"")
         changed = 0 if before == draft.tree else draft.count_changed(before, draft.tree)
         checkpoint = replace(checkpoint, files=replace(checkpoint.files, changed=changed))
     raw = encode(checkpoint)

@@ -101,7 +101,7 @@ def command(
     """List the checkpoints of a track, newest first; with options those that all of them ask for.
 
     --grep, --kind and --agent may be given several times, for one or the other. What changed is told against the checkpoint
-    before, of a track's first one against its HEAD. Carried words count where they were written.
+    before, of a track's first one against HEAD when its turn began. Carried words count where they were written.
 
     DATE is in git's words ('2 hours ago'), PATTERN a basic regular expression as 'git log' has it, held against the lines of a
     checkpoint's own step, note, decisions, next_cmd, label and prompt. KIND is manual, auto, safety (before a restore), or

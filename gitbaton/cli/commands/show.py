@@ -60,8 +60,9 @@ def command(
     CHECKPOINT:PATH prints a file just as a restore would write it, or lists a folder. PATH is seen from the top of the work
     tree, and from the current directory where it begins with ./ or ../, as git has it.
 
-    --stat, --name-only and --patch show what changed since the checkpoint before, of a track's first one since its HEAD, with
-    git's own settings; PATH after -- is a pathspec as seen from the current directory, and shows the changes there.
+    --stat, --name-only and --patch show what changed since the checkpoint before, of a track's first one since HEAD when its
+    turn began, with git's own settings; PATH after -- is a pathspec as seen from the current directory, and shows the changes
+    there.
 
     Examples:
         git baton show
