@@ -329,3 +329,42 @@ def test_why_shows_foreign_words_quoted(repo: Sandbox, tmp_path: Path) -> None:
     clone.ok("fetch", "origin")
     rows = clone.ok("why", "num.py:5").out.splitlines()
     assert rows[2].startswith("> ")
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("how", ["amend", "by another", "rebase", "pick", "squash"])
+def test_a_commit_that_was_made_anew_is_named_as_it_is_now(repo: Sandbox, tmp_path: Path, how: str) -> None:
+    """As git blame names it; the turn in which it was made first stays known."""
+    repo.commit("first", x_py="one\n")
+    (repo.path / ".git" / "baton").mkdir()
+    talk = Talk(repo, tmp_path / "talk.jsonl")
+    talk.ask("make x")
+    talk.fire("prompt", prompt="make x")
+    repo.git("switch", "-q", "-c", "topic")
+    talk.edit("x.py", "one\ntwo\n")
+    now = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
+    repo.git("commit", "-qam", "two", env={"GIT_COMMITTER_DATE": now, "GIT_AUTHOR_DATE": now})
+    made = repo.head()
+    talk.stop()
+    if how == "amend":
+        repo.git("commit", "-q", "--amend", "-m", "again")
+    elif how == "by another":
+        repo.git("commit", "-q", "--amend", "--reset-author", "-m", "again", env={"GIT_AUTHOR_DATE": "2030-01-01T00:00:00Z"})
+    elif how == "rebase":
+        repo.git("rebase", "-q", "--force-rebase", "HEAD^")
+    else:
+        repo.git("switch", "-q", "main")
+        repo.commit("own", b_txt="b\n")
+        repo.git(*(("cherry-pick", made) if how == "pick" else ("merge", "-q", "--squash", "topic")))
+        repo.git("commit", "-q", "--allow-empty", "-m", "again")
+    named = repo.git("blame", "-l", "-L2,2", "x.py").split()[0]
+    line = repo.ok("blame", "x.py", "--json").json["lines"][1]
+    assert line["origin"]["commit"] == named != made and line["turn"]["prompt"] == "make x"
+    out = repo.ok("why", "x.py:2").out
+    assert f"git show {named[:4]} -- x.py" in out and "  prompt   make x\n" in out
+    assert '"start_line":2' in repo.ok("blame", "--agent-trace", named).out
+    repo.write("x.py", "zero\none\ntwo\n")
+    assert repo.ok("blame", "x.py", "--json", "-L", "3,3").json["lines"][0]["origin"]["commit"] == named
+    repo.git("reset", "-q", "--hard", "HEAD~1" if how != "pick" else "HEAD~2")
+    repo.write("x.py", "one\ntwo\n")
+    assert repo.ok("blame", "x.py", "--json").json["lines"][1]["origin"]["commit"] == made, "no commit of HEAD has it"

@@ -46,13 +46,15 @@ class BlamedCommit:
 @value
 class BlamedLine:
     """One line of a file; ``number`` counts from 1. ``origin`` is the checkpoint or the commit that it came with, None where no
-    checkpoint holds it yet. There it was line ``then`` of ``path``."""
+    checkpoint holds it yet. There it was line ``then`` of ``path``. ``made``: the commit that brought it first, where HEAD has
+    another one in its place: an amended, rebased or picked one."""
 
     number: int
     text: bytes
     origin: Stored | BlamedCommit | None
     path: str
     then: int
+    made: BlamedCommit | None = None
 
 
 def blame(
@@ -62,9 +64,9 @@ def blame(
     or as it is in a commit, ``at``: the origin of a line that no checkpoint before it holds, nor its parent, is the commit.
 
     A line's origin is the earliest checkpoint of any track here that holds it and has a ``head`` that does not; else the
-    commit. ``path`` is relative to the top of the work tree. The scratch ``folder`` takes the objects that are made; with
-    ``at`` the repository is redirected to it already. Raises NotFoundError for a path that no snapshot would hold, UsageError
-    for a range that git does not take.
+    commit, that of HEAD's history where another one brought it there. ``path`` is relative to the top of the work tree. The
+    scratch ``folder`` takes the objects that are made; with ``at`` the repository is redirected to it already. Raises
+    NotFoundError for a path that no snapshot would hold, UsageError for a range that git does not take.
     """
     items = [s for s in baton.store.whole().items if s.checkpoint.files is not None]
     before_steps = [s for states in safety_chains(baton) for s in states]
@@ -103,8 +105,28 @@ def blame(
             first, rounds = (first - back if rounds else set()), rounds - 1
         older = {line.path for line in lines} - {*names}
         if not older:
-            return [replace(line, origin=at) if line.origin is None else line for line in lines], warnings
+            break
         names += sorted(older)  # the file had another name before: what checkpoints hold there counts, too
+    with open(ancestry, "w", encoding="ascii") as file:
+        file.write(f"{' '.join([now.oid, *([head] if head else [])])}\n")
+    named = {line.origin.oid for line in lines if isinstance(line.origin, BlamedCommit)}
+    gone = _not_below(baton, named, at.oid if at is not None else head)
+    words = ("--porcelain", "--no-textconv", "-S", ancestry, *asked, now.oid, "--", path)
+    here = {one.number: one for one in _lines(git.out("blame", *words), {}, now.oid)} if gone else {}
+    for n, line in enumerate(lines):
+        if isinstance(line.origin, BlamedCommit) and line.origin.oid in gone and line.number in here:
+            one = here[line.number]
+            lines[n] = replace(one, made=line.origin) if one.origin is not None or at is not None else line
+    return [replace(line, origin=at) if line.origin is None else line for line in lines], warnings
+
+
+def _not_below(baton: Baton, oids: Iterable[Oid], head: Oid | None) -> set[Oid]:
+    """Return the commits that a commit does not reach; none of them without one."""
+    asked = [*oids]
+    if not asked or head is None:
+        return set()
+    stdin = "".join(f"{oid}\n" for oid in [*asked, f"^{head}"]).encode()
+    return {*baton.repo.git.out("rev-list", "--ignore-missing", "--stdin", stdin=stdin).decode("ascii").split()} & {*asked}
 
 
 def commits(baton: Baton, oids: Iterable[Oid | None]) -> list[BlamedCommit]:
@@ -149,7 +171,8 @@ def before(baton: Baton, line: BlamedLine) -> tuple[str, ...]:
     raw = baton.repo.objects.read(new)
     old = parse_commit(raw.data).parents[:1] if raw is not None and raw.data else ()
     if isinstance(one, Stored) and one.checkpoint.previous is None:  # below a track's first checkpoint nothing is
-        old = (one.checkpoint.head,) if one.checkpoint.head else ()
+        base = baton.store.first_base(one.checkpoint)
+        old = (base,) if base else ()
     if not old:
         return ()
     options = ("--no-ext-diff", "--no-textconv", "--no-color", "-U0", "--no-prefix", "-M", "--diff-algorithm=histogram")
@@ -228,6 +251,7 @@ def turns_behind(baton: Baton, lines: Iterable[BlamedLine]) -> dict[int, Span]:
             if one.checkpoint.kind == "auto" and one.checkpoint.track in known:
                 span = span_of(one, known[one.checkpoint.track])
         elif one is not None:
+            one = line.made or one
             key = one.oid, line.path
             if key not in made:
                 around = [span for of in known.values() for span in of if _made_in(baton, span, one, line.path)]
