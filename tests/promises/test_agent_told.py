@@ -365,3 +365,21 @@ def test_files_that_were_read_and_a_command_are_told_from_the_work_tree(talk: Ta
     assert [one["text"] for one in told["actions"]] == ["make check x.py", "edited x.py"]
     assert told["error"]["command"] == "make check x.py"
     assert not [one for one in autos(talk.repo, "t") if "/x.py" in json.dumps(one["observed"])]
+
+
+def test_commits_that_were_there_at_the_first_request_are_not_since_then(repo: Sandbox, tmp_path: Path) -> None:
+    """Git's times are of whole seconds, and a clock may have been ahead."""
+    later = f"{datetime.now(UTC) + timedelta(minutes=1):%Y-%m-%dT%H:%M:%SZ}"
+    repo.git("commit", "-q", "--allow-empty", "-m", "OLDER", env={"GIT_COMMITTER_DATE": later})
+    (repo.path / ".git" / "baton").mkdir()
+    talk = Talk(repo, tmp_path / "talk.jsonl")
+    for number in (1, 2):
+        talk.ask(f"make m {number}")
+        talk.fire("prompt", prompt=f"make m {number}")
+        talk.edit("m.py", f"{number}\n")
+        repo.git("add", "m.py")
+        repo.git("commit", "-q", "-m", f"MADE {number}", env={"GIT_COMMITTER_DATE": later})
+        talk.fire("turn")
+        told = another(talk, f"next{number}").fire("start", source="startup")
+        assert "OLDER" not in told
+        assert "commits since: " in told and f"MADE {number}" in told and "MADE 1" in told

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from functools import partial
 from itertools import chain, islice
 
@@ -227,7 +228,7 @@ def _more(baton: Baton, scene: Briefing, comparing: Process | None, marks: Mappi
     try:
         with deadline(_room(until)):
             scene = scene if scene.told is not None else replace(scene, told=baton.told(scene.stored))
-            scene = replace(scene, commits=_subjects(baton.repo, scene))
+            scene = replace(scene, commits=_subjects(baton, scene))
             return replace(scene, uncommitted=_uncommitted(comparing, marks, baton))
     except DeadlineError:
         baton.repo.close()
@@ -236,7 +237,7 @@ def _more(baton: Baton, scene: Briefing, comparing: Process | None, marks: Mappi
     return scene
 
 
-def _subjects(repo: Repo, scene: Briefing) -> tuple[str, ...]:
+def _subjects(baton: Baton, scene: Briefing) -> tuple[str, ...]:
     """Return the subjects of the newest commits that HEAD has and had not when the words were written; without words, of those
     made since the first request. None where they cannot be listed."""
     c, here = scene.stored.checkpoint, scene.live.head.oid
@@ -245,12 +246,25 @@ def _subjects(repo: Repo, scene: Briefing) -> tuple[str, ...]:
     since = [f"^{c.place.oid}"] if c.place.oid and c.place.oid != here else []
     if c.kind == "auto" and c.carried is None:
         asked = [one.at for one in (scene.told or Told()).asked if not one.earlier]
-        since = [f"--since={int(asked[0].timestamp())}"] if asked else since
+        known = _before(baton, scene.stored, asked[0]) if asked else []
+        since = [f"--since={int(asked[0].timestamp()) + (not known)}", *known] if asked else since
     if not since:
         return ()
-    raw = repo.git.run("rev-list", "--format=%s", f"--max-count={_COMMITS + 1}", *since, here).out
+    raw = baton.repo.git.run("rev-list", "--format=%s", f"--max-count={_COMMITS + 1}", *since, here).out
     rows = [first_line(row) for row in raw.decode("utf-8", "replace").split("\n")[1::2]]
     return (*rows[:_COMMITS], "and more") if len(rows) > _COMMITS else tuple(rows)
+
+
+def _before(baton: Baton, stored: Stored, asked: datetime) -> list[str]:
+    """Return the words that leave out what HEAD had when something was asked; none where that is not recorded near. Git's times
+    are of whole seconds."""
+    chain = list(islice(baton.store.newest(stored), _LOOKED)) if stored.commit else []
+    later = [one for one in chain if one.checkpoint.created > asked]
+    if len(later) < len(chain):
+        head = chain[len(later)].checkpoint.head
+    else:
+        head = baton.store.first_base(later[-1].checkpoint) if later and later[-1].checkpoint.previous is None else None
+    return [f"^{head}"] if head and baton.store.commit(head) is not None else []
 
 
 def _uncommitted(comparing: Process | None, marks: Mapping[str, str] | None, baton: Baton) -> tuple[tuple[str, str], ...]:
