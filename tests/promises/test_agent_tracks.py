@@ -61,6 +61,7 @@ def test_the_order_of_what_names_a_track(repo: Sandbox) -> None:
     client.send("Stop", payload, env={"GIT_BATON_TRACK": "from env"})
     assert len(autos(repo, "from%20env")) == 1
     repo.write("work.txt", "option\n")
+    payload = client.payload("Stop", last_assistant_message="of another turn")  # the same one would be the same event
     client.send("Stop", payload, "--track", "given", env={"GIT_BATON_TRACK": "from env"})
     assert len(autos(repo, "given")) == 1 and len(autos(repo, "from%20env")) == 1 and len(autos(repo, "here")) == 1
     assert "'given'" in client.fire("start", "--track", "given")

@@ -51,6 +51,7 @@ FIELDS = {
     "target.id[:12]": "t",
     "folder": "claude",
     "given": "claude",
+    "client.name": "claude",
     "how": "show",
     "in_shell(client)": "codex",
     "in_shell(commit)": "HEAD",

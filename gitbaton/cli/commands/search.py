@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 from gitbaton.base import terminal
 from gitbaton.base.codec import Json, counted, in_quotes, plain, timestamp
-from gitbaton.base.errors import BatonError, NotARepositoryError, UsageError
+from gitbaton.base.errors import BatonError, GitError, NotARepositoryError, UsageError
 from gitbaton.base.model import Stored
 from gitbaton.base.values import cast, replace
 from gitbaton.care.search.finding import PLACES, SHOWN, FoundPassage, SearchQuery, SearchResult, TurnHit, excerpt, search
@@ -219,8 +219,12 @@ def _moment(baton: Baton, since: Optional[str]) -> "Optional[datetime]":
 def _with_diffs(baton: Baton, query: SearchQuery, found: SearchResult, place: str) -> SearchResult:
     """Add the turns that changed how often all is in a file, with those lines, to what was found."""
     from gitbaton.care.tools.comparing import changing
+    from gitbaton.checkpoints.store import Problem
 
-    items, problems = changing(baton, query.texts, query.track, query.since, query.limit + 1, place)
+    try:
+        items, problems = changing(baton, query.texts, query.track, query.since, query.limit + 1, place)
+    except GitError as error:  # of one object that git cannot read
+        items, problems = [], (Problem(where="what turns changed", reason=error.message),)
     known = {one.stored.id: one for one in found.turns if one.stored is not None}
     for stored, files in items:
         passages = [excerpt("\n".join(file.lines), query, f"diff of {file.path}") for file in files]
