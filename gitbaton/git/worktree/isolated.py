@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 from collections.abc import Callable
+from contextlib import suppress
 
 from gitbaton.base.codec import in_quotes
 from gitbaton.base.errors import GitError
@@ -193,6 +196,12 @@ class Registration:
         before. The folder ``place`` is there. Raises GitError."""
         try:
             head = self._oid(self.source, "HEAD") or self._nothing()
+            above = os.path.dirname(self.building)
+            for folder in (os.path.dirname(above), above):  # git follows a link that stands there
+                with suppress(FileExistsError):
+                    os.mkdir(folder)
+                if not stat.S_ISDIR(os.lstat(folder).st_mode):
+                    raise NotADirectoryError(errno.ENOTDIR, f"{folder} is {os.strerror(errno.ENOTDIR).lower()}")
             os.set_inheritable(lock_fd, True)
             try:
                 self._add(head)
