@@ -275,6 +275,18 @@ def test_in_every_kind_of_repository(repo: Sandbox, tmp_path: Path, shape: str, 
 
 
 @pytest.mark.deep
+def test_a_track_of_another_work_tree_is_told_with_its_place(repo: Sandbox, tmp_path: Path) -> None:
+    repo.ok("snapshot", "--track", "parser", "lexer done")
+    repo.git("worktree", "add", "-q", "-b", "side", str(tmp_path / "side"))
+    side = Sandbox(tmp_path / "side")
+    side.commit("ahead", b_txt="1\n")
+    there = os.path.relpath(repo.path, side.path)
+    assert line(side, NO_COLOR="1").split("  ")[3:] == [f"at {there}", "lexer done\n"], line(side)
+    side.ok("snapshot", "--track", "parser", "here now")
+    assert "= home" in line(side, NO_COLOR="1") and f"at {os.path.relpath(side.path, repo.path)}" in line(repo, NO_COLOR="1")
+
+
+@pytest.mark.deep
 def test_where_room_is_short_tests_go_last(repo: Sandbox) -> None:
     repo.write("a.txt", "1\n")
     repo.ok("snapshot", "--track", "parser", "--validation", "failed", "words of some length that are cut before")

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Annotated, Optional
 
 from gitbaton.base import terminal
-from gitbaton.base.codec import check_track
+from gitbaton.base.codec import check_track, plain
 from gitbaton.base.errors import BatonError
 from gitbaton.base.model import Stored
 from gitbaton.base.values import replace
@@ -69,11 +69,11 @@ def _show(ctx: Invocation, baton: Baton, line: StatusLine, track: str | None, *,
     before, tip = places.looks(paths), _tip(baton, track)
     if tip is None:
         return
-    stored = baton.here(tip)
+    stored, away = baton.here(tip), baton.home(tip)
     look = Look(baton, colours(ctx, baton, tty=line.told.client or os.isatty(1)))
-    shown = "".join(f"{row}\n" for row in _rows(baton, look, stored, near=line.near, long=long))
+    shown = "".join(f"{row}\n" for row in _rows(baton, look, stored, away, near=line.near, long=long))
     terminal.write(shown)
-    if os.path.isdir(repo.own_dir):
+    if away is None and os.path.isdir(repo.own_dir):
         age, pause = (look.now - stored.checkpoint.written).total_seconds(), state.paused(repo, look.now)
         holds = (pause.until - look.now).total_seconds() if pause is not None and pause.until is not None else LASTING
         kept = line.kept(git_dir, paths, before, min(LASTING - age % LASTING, holds), shown.encode("utf-8", "surrogateescape"))
@@ -93,7 +93,8 @@ def _tip(baton: Baton, track: str | None) -> Stored | None:
     return store.tip(check_track(track)) if track else None
 
 
-def _rows(baton: Baton, look: Look, stored: Stored, *, near: bool, long: bool) -> Iterator[str]:
+def _rows(baton: Baton, look: Look, stored: Stored, away: str | None, *, near: bool, long: bool) -> Iterator[str]:
+    """Yield the lines; of a track that is at home in another work tree, ``away``, its place instead of what moved here."""
     c = stored.checkpoint
     live = Surveyor(baton.store, baton.settings.short).live(stored)
     live = replace(live, tests=tests_then(baton.store, stored))
@@ -103,7 +104,7 @@ def _rows(baton: Baton, look: Look, stored: Stored, *, near: bool, long: bool) -
         (*look.mark(stored), (look.cut(c.track), "current")),
         "no words" if wordless else f"words {look.age(c.written)}",
         tests_of(stored, live, look),
-        look.drift(live, short=True),
+        look.drift(live, short=True) if away is None else f"at {plain(os.path.relpath(away, baton.repo.layout.root or '/'))}",
         step_of(stored, look),
     ]
     if near and old:  # what comes first is cut last
