@@ -10,12 +10,14 @@ import shutil
 import sqlite3
 import stat
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.kit import Sandbox
+from tests.kit.commands import until
 from tests.kit.past import Past
 from tests.kit.talks import Talk
 
@@ -436,3 +438,22 @@ def test_the_list_of_repositories_is_below_xdg_state_home(repo: Sandbox, tmp_pat
     env = {"XDG_STATE_HOME": str(tmp_path / "state")}
     assert len(repo.ok("search", "piano", "--all-repos", "--json", env=env).json["found"]) == 1
     assert (tmp_path / "state/gitbaton/repositories").read_text() == f'"{repo.path}"\n'
+
+
+@pytest.mark.deep
+def test_an_old_index_follows_when_a_session_ends_and_nobody_waits(talk: Talk) -> None:
+    repo = talk.repo
+
+    def indexed() -> bool:
+        with closing(sqlite3.connect(repo.path / INDEX)) as database:
+            rows = dict(database.execute("SELECT name, oid FROM ref"))
+        return bool(rows.get("refs/baton/tracks/work") == repo.git("rev-parse", "refs/baton/tracks/work"))
+
+    talk.fire("end")
+    assert not (repo.path / INDEX).exists(), "nobody has searched here"
+    assert found(repo, "refund") and indexed()
+    os.utime(repo.path / INDEX, (1e9, 1e9))
+    turn(talk, "the zebra crossing", "It is drawn.")
+    assert not indexed()
+    talk.fire("end")
+    until(indexed)

@@ -32,6 +32,7 @@ TELLING_SECONDS = 1.2  # after so many the text goes out without what is not kno
 GUARD_SECONDS = 8.0  # before a destructive command; clients wait for ten
 MARGIN = 2.0  # seconds before a client's own time is over
 STORE_SECONDS = 60.0
+INDEX_SECONDS = 600.0  # for which a search index is not old
 STORE = "GIT_BATON_STORE"  # the session whose conversation is to be stored, in the process that does
 MAX_PAYLOAD = 64 << 20
 _KEPT = ("compact", "request", "edit", "turn", "end", "prompt")  # moments at which a checkpoint may be due
@@ -352,6 +353,26 @@ def _attend(work: _Work, event: HookEvent) -> None:
         _keep(work, event, before if event.moment == "prompt" else session)  # what is there came before the prompt
     if event.moment == "start":
         sessions.prune(repo)
+    if event.moment in ("start", "end"):
+        _look_up(work, repo)
+
+
+def _look_up(work: _Work, repo: Repo) -> None:
+    """Let a detached process bring the search index up to date, where there is one that is old: a search does that. Never
+    raises."""
+    from gitbaton.checkpoints.store.state import SEARCH_INDEX
+
+    try:
+        age = time.time() - os.lstat(os.path.join(repo.shared_dir, SEARCH_INDEX)).st_mtime
+        if age > INDEX_SECONDS and os.path.isfile(sys.argv[0]):
+            from gitbaton.base.system.process import detach
+
+            place = repo.layout.root or repo.layout.git_dir
+            detach([sys.executable, sys.argv[0], "--repo-root", place, "search", "-n", "1", "baton"], os.environ, b"")
+    except FileNotFoundError:
+        return
+    except (BatonError, OSError) as error:
+        work.log(f"{type(error).__name__}: {error}")
 
 
 def _compacted(event: HookEvent) -> bool:

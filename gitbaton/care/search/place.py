@@ -6,14 +6,13 @@ import os
 from contextlib import suppress
 
 from gitbaton.checkpoints.baton import Baton
+from gitbaton.checkpoints.store.state import SEARCH_INDEX
 from gitbaton.git.repo import drop
-
-NAME = "search.sqlite"
 
 
 def path_of(baton: Baton) -> str:
     """Return where the search index of a repository is."""
-    return os.path.join(baton.repo.shared_dir, NAME)
+    return os.path.join(baton.repo.shared_dir, SEARCH_INDEX)
 
 
 def discard(baton: Baton) -> None:

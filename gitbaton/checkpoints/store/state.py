@@ -236,6 +236,8 @@ def _forget(store: Chains) -> None:
         os.unlink(_path(store.repo))
 
 
+SEARCH_INDEX = "search.sqlite"
+"""The file in which what was said is looked up."""
 _PAUSED = re.compile(rb"gitbaton paused 1\nuntil (-|[0-9]{1,12})\nsince ([0-9]{1,12})\n")  # hook scripts read its second line
 
 
