@@ -200,7 +200,7 @@ LINKED = ("tmp", "sessions", "transcripts", "claims", "isolated", "wal", "late",
 @some("name", LINKED, share=5)
 def test_a_link_in_place_of_a_folder_leads_nobody_out(used: Sandbox, tmp_path: Path, name: str) -> None:
     used.ok("install")
-    beside = precious(tmp_path / "home")
+    beside = precious(tmp_path / "others")
     for file in ("claude-s", "0.json", "0.new", "users", "log", "claude", "post-commit", "installed", "detached"):
         (beside / file).write_text("{}\n")
         os.utime(beside / file, (LONG_AGO, LONG_AGO))
@@ -231,7 +231,7 @@ def test_a_link_in_the_git_directory_of_another_work_tree_leads_nobody_out(used:
     linked = Sandbox(tmp_path / "linked")
     used.git("worktree", "add", "-q", str(linked.path))
     linked.ok("snapshot", "--track", "t", "--step", "two")
-    beside, place = precious(tmp_path / "home"), used.path / ".git/worktrees/linked/baton"
+    beside, place = precious(tmp_path / "others"), used.path / ".git/worktrees/linked/baton"
     for name in ("expect", "detached", "run", "worktree"):
         (beside / name).write_text("somebody's\n")
         os.utime(beside / name, (LONG_AGO, LONG_AGO))
@@ -249,7 +249,7 @@ def test_a_link_in_the_git_directory_of_another_work_tree_leads_nobody_out(used:
 @pytest.mark.deep
 def test_what_is_mounted_in_tmp_stays(used: Sandbox, tmp_path: Path) -> None:
     """A part of the same file system, too, which no device tells apart."""
-    mounted, places = precious(tmp_path / "home"), [used.path / ".git/baton/tmp/999999999.1"]
+    mounted, places = precious(tmp_path / "others"), [used.path / ".git/baton/tmp/999999999.1"]
     places.append(used.path / ".git/baton/tmp/999999999.2/a folder")
     before = seen(mounted)
     for place in places:
