@@ -25,7 +25,8 @@ from gitbaton.checkpoints.render import candidate, in_shell, title_of
 from gitbaton.checkpoints.store import CHAINS, SAFETY, TIPS, Store, chain_ref, fetched_ref, imported, track_of
 from gitbaton.checkpoints.store.chain import MAX_COMMIT, newest_first
 from gitbaton.checkpoints.store.refs import META
-from gitbaton.git.objects import OID, Object, object_id
+from gitbaton.git.objects import Object, object_id
+from gitbaton.git.questions import commit_named
 from gitbaton.git.reffiles import there
 
 _BACK = re.compile(r"(.+?)((?:\^|~[0-9]{0,9})+)\Z", re.DOTALL)
@@ -93,7 +94,7 @@ def resolve(
             f"there is no checkpoint {in_quotes(name)} as far as can be read: {error.message}", *error.hints
         )
     pinned = {oid for oid, given in pins.items() if given == wanted}
-    commit = _commit(store, name) if notes and (odd or not spelled) else None
+    commit = commit_named(store.repo, name) if notes and (odd or not spelled) else None
     named, standing = _named(store, name, pinned, chains, commit, torn)
     branch = _branch(store, wanted) if standing and not odd else None
     if standing and not branch:
@@ -415,15 +416,6 @@ def _turns(store: Store, track: str, number: str) -> list[Stored]:
         _refuse_torn(store, track, oids)
         raise NotFoundError(f"track {in_quotes(track)} has no turn {number}", _listing(track))
     return found
-
-
-def _commit(store: Store, name: str) -> Oid | None:
-    """The commit that a name means to git."""
-    if "\0" in name:
-        return None
-    result = store.repo.git.run("rev-parse", "--verify", "-q", "--end-of-options", f"{name}^{{commit}}")
-    commit = result.out.decode("ascii", "replace").strip()
-    return commit if result.code == 0 and OID.match(commit) else None
 
 
 def _noted(store: Store, commit: Oid | None) -> set[Oid]:

@@ -59,6 +59,15 @@ def commits_of(repo: Repo, refs: Sequence[str]) -> dict[str, str]:
     return found
 
 
+def commit_named(repo: Repo, name: str) -> Oid | None:
+    """Return the commit that a name means to git, as a tag of it does; None where it means none, or no commit."""
+    if "\0" in name:
+        return None
+    told = repo.git.run("rev-parse", "--verify", "-q", "--end-of-options", f"{name}^{{commit}}")
+    commit = told.out.decode("ascii", "replace").strip()
+    return commit if told.code == 0 and OID.match(commit) else None
+
+
 def matching(repo: Repo, pattern: str) -> list[tuple[str, str]]:
     """Return keys that match a regular expression, with their values, from every scope, but for what our own calls say."""
     items = zsplit(Git(repo.git.directory, repo.git.env).run("config", "-z", "--get-regexp", pattern).out)

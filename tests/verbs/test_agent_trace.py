@@ -11,6 +11,7 @@ import jsonschema  # type: ignore[import-untyped]
 import pytest
 
 from tests.kit import Sandbox
+from tests.kit.past import Past
 from tests.kit.places import DATA
 from tests.kit.talks import Talk
 
@@ -84,6 +85,15 @@ def test_a_commit_that_the_agent_made_in_its_turn_is_traced(talk: Talk) -> None:
     assert ranges(trace) == {"x.py": [(3, 3)]}
 
 
+def test_a_file_that_an_agent_added_is_its_own_also_where_git_holds_no_empty_file(repo: Sandbox) -> None:
+    past = Past(repo)
+    made = past.turn("Halve it", "half.py", "x / 2\ny / 2\n", "half: begun")
+    repo.ok("import", "--all", "--yes")
+    assert repo.run("git", "cat-file", "-e", repo.git("hash-object", "--stdin", stdin=b"")).code != 0
+    (trace,) = traces(repo, made)
+    assert ranges(trace) == {"half.py": [(1, 2)]}
+
+
 def test_what_is_no_agents_is_in_no_record(repo: Sandbox) -> None:
     repo.commit("first", **{"x.py": "one\n"})
     assert traces(repo) == []
@@ -93,6 +103,8 @@ def test_what_is_no_agents_is_in_no_record(repo: Sandbox) -> None:
     assert done.out == "" and "no line that 'HEAD~1..HEAD' brought is known to be an agent's" in done.err
     for words, said in (
         (("nowhere",), "'nowhere' is no commit and no range of commits"),
+        (("HEAD:x.py",), "'HEAD:x.py' is no commit and no range of commits"),
+        (("HEAD^{tree}",), "'HEAD^{tree}' is no commit and no range of commits"),
         (("HEAD", "-L", "1,1"), "--agent-trace and -L exclude each other"),
         (("HEAD", "--json"), "--agent-trace and --json exclude each other"),
     ):

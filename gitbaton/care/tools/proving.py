@@ -7,6 +7,7 @@ from gitbaton.base.errors import GitError
 from gitbaton.base.model import Oid, Stored, TestRun
 from gitbaton.base.values import value
 from gitbaton.checkpoints.baton import Baton
+from gitbaton.git.questions import commit_named
 from gitbaton.git.treediff import differences
 from gitbaton.git.worktree.filedrift import is_byte_code
 
@@ -49,14 +50,9 @@ class Proof:
 def prove(baton: Baton, name: str, *, foreign: bool = False) -> Proof:
     """Look for a test run that was seen green on exactly the tree of a commit. What was fetched counts only with ``foreign``:
     another machine says it. Raises GitError where ``name`` is no commit."""
-    asked = (
-        baton.repo.git.run("rev-parse", "--verify", "-q", "--end-of-options", f"{name}^{{commit}}")
-        if "\0" not in name
-        else None
-    )
-    commit = asked.out.decode("ascii", "replace").strip() if asked is not None and asked.code == 0 else ""
+    commit = commit_named(baton.repo, name)
     tree = baton.store.tree_of(commit)
-    if tree is None:
+    if commit is None or tree is None:
         raise GitError(f"{in_quotes(name)} names no commit that is here")
     told: dict[tuple[object, ...], tuple[TestRun, Stored]] = {}
     for stored in reversed(baton.store.whole().items):

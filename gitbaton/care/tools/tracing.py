@@ -13,6 +13,7 @@ from gitbaton.base.model import Oid
 from gitbaton.care.tools.blaming import BlamedCommit, BlamedLine, blame, commits, turns_behind
 from gitbaton.checkpoints.baton import Baton
 from gitbaton.checkpoints.store.turns import Span
+from gitbaton.git.questions import commit_named
 from gitbaton.git.run import zsplit
 
 VERSION = "0.1.0"
@@ -35,7 +36,8 @@ def _named(baton: Baton, word: str) -> list[BlamedCommit]:
     own. Raises UsageError."""
     walk = [] if ".." in word else ["--no-walk"]
     told = baton.repo.git.run("rev-list", "--no-merges", *walk, "--end-of-options", word, "--")
-    if told.code != 0:
+    # Git lists nothing of a merge, and nothing of a file or a folder either.
+    if told.code != 0 or (walk and not told.out and commit_named(baton.repo, word) is None):
         raise UsageError(f"{in_quotes(word)} is no commit and no range of commits", "such as HEAD, main..topic or HEAD~3..")
     return commits(baton, told.out.decode("ascii").split())
 
@@ -81,8 +83,8 @@ def _added(baton: Baton, old: Oid, new: Oid) -> set[int]:
     """Return the numbers of the lines of a blob that another one, which may be none, has not."""
     plainly = ("--no-color", "--no-ext-diff", "--no-textconv", "-U0")
     if not old.strip("0"):
-        old = baton.repo.git.out("hash-object", "--stdin", stdin=b"").decode("ascii").strip()
-    told = baton.repo.git.run("diff", *plainly, old, new).out if old != new else b""
+        old = baton.repo.git.out("hash-object", "-w", "--stdin", stdin=b"").decode("ascii").strip()  # into the scratch folder
+    told = baton.repo.git.out("diff", *plainly, old, new) if old != new else b""
     hunks = ((int(first), int(many or 1)) for first, many in _HUNK.findall(told))
     return {number for first, many in hunks for number in range(first, first + many)}
 
