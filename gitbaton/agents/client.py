@@ -212,6 +212,10 @@ class Client(Protocol):
         """Return what its user types to be rid of the plugin of a name that a file says it has; empty where no command does."""
         return self.plugin.gone.format(name) if self.plugin is not None else ""
 
+    def forgetting(self, text: str) -> str:
+        """Return the text of the file that ``leaves`` names without what it says of a plugin's hooks that install gave it."""
+        return text
+
     def own_words(self, prompt: str) -> bool:
         """Whether a prompt is the client's own: a notice."""
         return prompt.lstrip().startswith("<task-notification>")

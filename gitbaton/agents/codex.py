@@ -32,6 +32,9 @@ from gitbaton.agents.records import (
 )
 from gitbaton.agents.signs import Asked, Message, Record, RecordStep, Said, Shown, Sign
 
+_PLUGIN = "gitbaton@gitbaton"
+_TRUST = rf'(?m)(?:^\r?\n)?^\[hooks\.state\."{_PLUGIN}:[^"\\\n]*"\][ \t]*\r?$\n?(?:^\w+ = .*\n?)*'
+_NO_TRUST = r"(?m)(?:^\r?\n)?^\[hooks\.state\]\r?$\n?(?=(?:\r?\n)?(?:\[(?!hooks\.state\.)|\Z))"
 _TURNS = 1 << 20
 _ITEMS = {"UserMessage", "AgentMessage", "CommandExecution", "FileChange", "Reasoning", "Plan"}
 _OURS = (  # what the client says in the user's name: each begins it, but for the tags around an image, which are all of it
@@ -86,9 +89,9 @@ class Codex(Client):
         place="gitbaton/plugin",
         manifest=".codex-plugin/plugin.json",
         says={"hooks": "./hooks/codex.json"},
-        add=(("plugin", "marketplace", "add", "{}"), ("plugin", "add", "gitbaton@gitbaton")),
-        drop=(("plugin", "remove", "gitbaton@gitbaton"), ("plugin", "marketplace", "remove", "gitbaton")),
-        name="gitbaton@gitbaton",
+        add=(("plugin", "marketplace", "add", "{}"), ("plugin", "add", _PLUGIN)),
+        drop=(("plugin", "remove", _PLUGIN), ("plugin", "marketplace", "remove", "gitbaton")),
+        name=_PLUGIN,
         gone="codex plugin remove {}",
     )
     events = {
@@ -113,6 +116,16 @@ class Codex(Client):
     def plugins(self, of: Installed) -> Iterator[tuple[str, str, bool]]:
         """Yield those of its configuration."""
         return switched(of, [f"{of.home}/config.toml"], "plugins")
+
+    def forgetting(self, text: str) -> str:
+        """Return its configuration without its trust in them, which it keeps when it removes the plugin; the same text where it
+        would say anything else then."""
+        after = re.sub(_TRUST, "", text)
+        after = re.sub(_NO_TRUST, "", after) if after != text else after
+        try:
+            return after if _but_ours(after) == _but_ours(text) else text
+        except (ValueError, RecursionError):
+            return text
 
     def told(self, fields: Fields, env: Mapping[str, str]) -> dict[str, object] | None:
         """Return what a payload says, the prompt without what an editor puts around it."""
@@ -235,6 +248,16 @@ class Codex(Client):
 
 
 CLIENT = Codex()
+
+
+def _but_ours(text: str) -> Record:
+    """Return what a configuration says beside its trust in our plugin's hooks."""
+    import tomllib
+
+    found: Record = tomllib.loads(text)
+    hooks = dict_of(found.get("hooks"))
+    state = {key: value for key, value in dict_of(hooks.get("state")).items() if not key.startswith(f"{_PLUGIN}:")}
+    return {**found, "hooks": {**hooks, "state": state}}
 
 
 def _shown(item: Record) -> Iterator[Shown]:

@@ -101,14 +101,14 @@ def without_comments(repo: Repo, message: bytes) -> bytes:
     return repo.git.out("stripspace", "--strip-comments", stdin=message)
 
 
-def everywhere(root: str | None) -> tuple[bool, bool]:
-    """Whether baton.everywhere is on in a work tree, or outside any, and whether a repository sets it, where it does not
-    count."""
+def everywhere(root: str | None) -> tuple[bool | None, bool]:
+    """Return baton.everywhere in a work tree, or outside any (None: it is not set), and whether a repository switches it on, where
+    that does not count."""
     env = base_environment(strip_local=True) | ({} if root is not None else {"GIT_DIR": os.devnull})
     asked = Git(root or os.sep, env).run("config", "--show-scope", "-z", "--type=bool", "--get-all", "baton.everywhere")
     fields = zsplit(asked.out)
     said = [(scope in PROTECTED, text == "true") for scope, text in zip(fields[::2], fields[1::2], strict=True)]
-    return [on for counts, on in said if counts][-1:] == [True], (False, True) in said
+    return next((on for counts, on in reversed(said) if counts), None), (False, True) in said
 
 
 def hooks_path(repo: Repo) -> str | None:

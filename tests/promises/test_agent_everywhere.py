@@ -44,10 +44,10 @@ def test_install_and_doctor_say_where_they_act(repo: Sandbox) -> None:
     done = repo.ok("agent", "install", "claude", "--user")
     assert only in done.err and "'git config --global baton.everywhere true'" in done.err
     rows = {row["name"]: row for row in repo.baton("agent", "doctor", "--json").json["findings"]}
-    found = rows["claude user reach"]
+    found = rows["user reach"]
     assert found["ok"] and only in found["text"] and "'git config --global baton.everywhere true'" in found["text"]
     repo.run("sh", "-c", done.err.partition("; '")[2].partition("'")[0])
     rows = {row["name"]: row for row in repo.baton("agent", "doctor", "--json").json["findings"]}
-    assert rows["claude user reach"]["text"] == "baton.everywhere is true: it acts in every repository"
+    assert rows["user reach"]["text"] == "baton.everywhere is true: such hooks act in every repository"
     turn(repo, "one")
     assert tracks(repo) == ["main"]

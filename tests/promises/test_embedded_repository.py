@@ -275,9 +275,7 @@ def test_who_set_it_there_learns_what_counts(repo: Sandbox) -> None:
     repo.git("config", "baton.everywhere", "true")
     repo.ok("agent", "install", "claude", "--user")
     rows = {row["name"]: row for row in repo.baton("agent", "doctor", "--json").json["findings"]}
-    assert not rows["claude user reach"]["ok"] and rows["claude user reach"]["mend"] == (
-        "git config --global baton.everywhere true"
-    )
+    assert not rows["user reach"]["ok"] and rows["user reach"]["mend"] == ("git config --global baton.everywhere true")
     (row,) = [r for r in repo.baton("doctor", "--json").json["findings"] if r["name"] == "baton.everywhere"]
     assert not row["ok"] and "does not count" in row["text"]
     assert repo.run("sh", "-c", row["mend"]).code == 0

@@ -22,7 +22,6 @@ from gitbaton.agents.install.levels import (
     CLIENTS,
     EVERYWHERE,
     ONLY_USED,
-    PLUGGED,
     UNHEEDED,
     Place,
     Row,
@@ -30,6 +29,7 @@ from gitbaton.agents.install.levels import (
     doubled,
     installed,
     path_of,
+    plugged,
     program,
 )
 from gitbaton.agents.install.plugins import rows
@@ -68,6 +68,7 @@ def examine(places: Iterable[Place], cwd: str) -> list[DoctorFinding]:
         result += _row(row, known[row.level], root, cwd)
         if row.level == "project" and not row.client.upward:
             result += _start(row, known[row.level], found, cwd)
+    result += _reach(there, root)
     if root is None:
         result += _workspace(cwd, env, there)
     twice = doubled(found)
@@ -139,18 +140,23 @@ def _row(row: Row, where: Place, root: str | None, cwd: str) -> Iterator[DoctorF
         text = f"'{row.client.programs[0]}' is not on PATH, so nothing calls these hooks from here"
         mend = f"install {row.client.title}, or put it on PATH"
         yield DoctorFinding(name=f"{name} program", ok=True, text=text, mend=mend, remark=True)
-    if row.level == "user":
-        on, unheeded = everywhere(root)
-        acts = f"such hooks {ONLY_USED}; '{EVERYWHERE}' lets them act in every one" + (f"; {UNHEEDED}" if unheeded else "")
-        text = "baton.everywhere is true: it acts in every repository" if on else acts
-        yield DoctorFinding(
-            name=f"{name} reach", ok=on or not unheeded, text=text, mend=EVERYWHERE if unheeded and not on else ""
-        )
     ours = installed(where, row.client, root, row.names)
     found = _codex(row, where, cwd) if row.client.name == "codex" else row.client.doubts(ours)
     for finding in found:
         moot = finding.name == "trust" and not here  # it asks when it is started for the first time
         yield replace(_remarked(finding) if moot else finding, name=f"{name} {finding.name}")
+
+
+def _reach(there: list[Row], root: str | None) -> Iterator[DoctorFinding]:
+    """Where hooks act that are no project's: those of each client alike."""
+    levels = {row.level for row in there if row.state in ("installed", "outdated")}
+    on, unheeded = everywhere(root) if levels & {"user", "plugin"} else (None, False)
+    if "user" in levels:
+        acts = f"such hooks {ONLY_USED}; '{EVERYWHERE}' lets them act in every one" + (f"; {UNHEEDED}" if unheeded else "")
+        text = "baton.everywhere is true: such hooks act in every repository" if on else acts
+        yield DoctorFinding(name="user reach", ok=on or not unheeded, text=text, mend=EVERYWHERE if unheeded and not on else "")
+    if "plugin" in levels:
+        yield DoctorFinding(name="plugin reach", ok=True, text=plugged(on))
 
 
 def _plugin(row: Row, found: list[Row], where: Place, cwd: str) -> Iterator[DoctorFinding]:
@@ -169,7 +175,6 @@ def _plugin(row: Row, found: list[Row], where: Place, cwd: str) -> Iterator[Doct
     beside = [f"'{one.file}'" for one in others if one.state in ("installed", "outdated")]
     text += f"; with the hooks in {' and '.join(beside)} it acts once" if beside else ""
     yield DoctorFinding(name=name, ok=True, text=text)
-    yield DoctorFinding(name=f"{name} reach", ok=True, text=PLUGGED)
     if row.client.name == CODEX.name:
         yield from (replace(one, name=f"{name} {one.name}") for one in _codex(row, where, cwd))
 

@@ -17,7 +17,6 @@ from gitbaton.agents.install.levels import (
     CLIENTS,
     EVERYWHERE,
     ONLY_USED,
-    PLUGGED,
     FoundEntries,
     Place,
     Target,
@@ -29,6 +28,7 @@ from gitbaton.agents.install.levels import (
     lines_set,
     own_line,
     path_of,
+    plugged,
     program,
     refused,
     row,
@@ -47,6 +47,7 @@ from gitbaton.agents.install.plan import (
     check_unchanged,
     check_writable,
     digest,
+    look,
     make_folders,
     read,
     write,
@@ -55,6 +56,7 @@ from gitbaton.agents.settings import MalformedError, undone
 from gitbaton.base.codec import in_quotes
 from gitbaton.base.errors import BatonError, NoAnswerError, UsageError
 from gitbaton.base.values import replace
+from gitbaton.git.questions import everywhere
 
 _IMPORT = re.compile(rb"@(?:\./)?AGENTS\.md")
 
@@ -353,9 +355,9 @@ def plan_plugins(where: Place, clients: Sequence[Client], *, install: bool, trus
             [replace(changed[0], text=shape, run=_all(changed, "run"), check=_all(changed, "check"))] if changed else []
         )
         calls = _calls(where, client, words, draft)
-        draft.steps[before:] = [*files_step, *calls] if install else [*calls, *files_step]
+        draft.steps[before:] = [*files_step, *calls] if install else [*calls, *_forgetting(where, client), *files_step]
         remarks += [f"{client.title}: {client.untrusted}"] if install and client.untrusted and not trusted else []
-    plan = draft.plan([*remarks, *([PLUGGED] if install else [])])
+    plan = draft.plan([*remarks, *([plugged(everywhere(None)[0])] if install else [])])
     return replace(plan, remarks=(*plan.remarks, *hints))
 
 
@@ -372,6 +374,28 @@ def _calls(where: Place, client: Client, words: Sequence[Sequence[str]], draft: 
         return []
     runs = [partial(plugins.tell, found, line, where.env) for line in words]
     return [InstallStep(text=f"run '{text}'", run=run, check=lambda: None) for text, run in zip(typed, runs, strict=True)]
+
+
+def _forgetting(where: Place, client: Client) -> Iterator[InstallStep]:
+    """Yield the step that takes what a client goes on saying of our plugin's hooks out of its own file, as its program has left
+    that by then."""
+    path = os.path.join(os.path.abspath(folder(client, where.env)), client.leaves[0] if client.leaves is not None else "")
+
+    def texts() -> tuple[File, str, str]:
+        file = look(path, shown(where, path))
+        text = (file.data or b"").decode("utf-8", "surrogateescape")
+        return file, text, client.forgetting(text)
+
+    def run() -> None:
+        file, text, after = texts()
+        if after != text:
+            write(file.real, after.encode("utf-8", "surrogateescape"), file.mode, file.owner)
+
+    if client.leaves is not None and os.path.isfile(path):
+        file, text, after = texts()
+        if after != text:
+            check = partial(check_writable, file, gone=False)
+            yield InstallStep(text=f"take its trust in the plugin's hooks out of '{file.shown}'", run=run, check=check)
 
 
 def _left(draft: _Draft, clients: Sequence[Client]) -> Iterator[str]:

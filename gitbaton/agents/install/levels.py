@@ -59,12 +59,18 @@ AGENTS_MD = "AGENTS.md"
 ONLY_USED = "act only in a repository where gitbaton is used already: it has a checkpoint, or settings of its own call us"
 EVERYWHERE = "git config --global baton.everywhere true"
 UNHEEDED = "baton.everywhere in a repository's own configuration does not count"
-PLUGGED = (
-    "a plugin acts in every repository in which its client works; 'git config --global baton.everywhere false' keeps it to"
-    " those where gitbaton is used already"
-)
 Level = Literal["project", "user", "plugin"]
 State = Literal["installed", "outdated", "not installed", "unreadable", "off"]
+
+
+def plugged(everywhere: bool | None) -> str:
+    """Say where plugins act, by baton.everywhere."""
+    if everywhere is False:
+        return f"baton.everywhere is false: a plugin, too, acts only {ONLY_USED.removeprefix('act only ')}"
+    return (
+        "a plugin acts in every repository in which its client works; 'git config --global baton.everywhere false' keeps it to"
+        " those where gitbaton is used already"
+    )
 
 
 def command(agent: str, event: str, track: str | None = None, *, plugin: bool = False) -> str:

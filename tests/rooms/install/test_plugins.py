@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from gitbaton import __version__
+from gitbaton.agents.codex import CLIENT as CODEX
 from gitbaton.agents.install import plugins
 from tests.kit import Sandbox
 from tests.kit.icon import icon
@@ -114,7 +115,7 @@ def test_list_and_doctor_see_the_plugin_of_a_client(repo: Sandbox, name: str) ->
     )
     said = repo.baton("agent", "doctor").out
     assert f"{name} plugin: {row['plugin']} is on, in '~/{path}'" in said
-    assert f"{name} plugin reach: a plugin acts in every repository in which its client works" in said
+    assert "ok   plugin reach: a plugin acts in every repository in which its client works" in said
     assert "the hooks of" in repo.ok("status").out and "they take one at the end of a turn" in repo.ok("status").out
     repo.git("config", "--global", "baton.everywhere", "false")
     assert "they act here once there is one" in repo.ok("status").out
@@ -140,6 +141,20 @@ def test_what_the_work_trees_settings_say_of_the_plugin_of_claude_counts_there(r
     assert found == {"gitbaton@skills-dir": "off", "gitbaton@gitbaton": "installed"}
     own.unlink()
     assert [row["plugin"] for row in seen(repo)] == ["gitbaton@gitbaton"]
+
+
+def test_where_hooks_act_is_said_once_and_as_it_is(repo: Sandbox, path: str) -> None:
+    names, env = ("claude", "codex", "gemini"), {"PATH": path}
+    for level in ("--plugin", "--user"):
+        repo.ok("agent", "install", *names, level, env=env)
+    for value, plugins_do, hooks_do in (("", "acts in every", "act only"), ("false", "acts only", "act only")):
+        if value:
+            repo.git("config", "--global", "baton.everywhere", value)
+        rows = [row for row in repo.baton("agent", "doctor", "--json").json["findings"] if "reach" in row["name"]]
+        assert [row["name"] for row in rows] == ["user reach", "plugin reach"] and all(row["ok"] for row in rows)
+        assert hooks_do in rows[0]["text"] and plugins_do in rows[1]["text"], value
+    (Path(os.environ["HOME"]) / ".claude/skills/gitbaton/plugin.json").unlink()
+    assert "a plugin, too, acts only in a repository" in repo.ok("agent", "install", "claude", "--plugin").err
 
 
 @pytest.mark.parametrize("junk", ["", "[", '{"enabledPlugins": 3, "plugin": {}}', '{"enabledPlugins": {"gitbaton@x": "on"}}'])
@@ -204,6 +219,68 @@ def test_install_writes_the_plugin_of_each_client_and_uninstall_takes_exactly_th
     repo.ok("agent", "uninstall", "--plugin", env=env)
     (home / "calls").unlink()
     assert below(home) == before and not seen(repo) and below(repo.path) == own
+
+
+TRUST = """
+[hooks.state."gitbaton@gitbaton:hooks/codex.json:stop:0:0"]
+trusted_hash = "sha256:1"
+trusted_content_hash = "sha256:2"
+
+[hooks.state."gitbaton@gitbaton:hooks/codex.json:pre_compact:0:0"]
+trusted_hash = "sha256:3"
+enabled = false
+"""
+NONE, OTHER = "\n[hooks.state]\n", '\n[hooks.state."/x/hooks.json:stop:0:0"]\ntrusted_hash = "4"\n'
+KEEPS = """#!/bin/sh
+cd "$HOME/.codex"
+case "$*" in
+*'add gitbaton@gitbaton')
+    cp config.toml before
+    printf '\\n[plugins."gitbaton@gitbaton"]\\nenabled = true\\n%s' "$KEPT" >> config.toml ;;
+*'remove gitbaton@gitbaton') { cat before; printf %s "$KEPT"; } > config.toml; rm before ;;
+esac
+"""
+
+
+@pytest.mark.parametrize("theirs", ["", NONE + OTHER])
+def test_the_trust_that_codex_keeps_in_the_hooks_of_a_plugin_goes_with_it(repo: Sandbox, path: str, theirs: str) -> None:
+    Path(path.partition(":")[0], "codex").write_text(KEEPS)
+    (config := Path(os.environ["HOME"], ".codex/config.toml")).parent.mkdir()
+    config.write_text(before := f"# ä\nmodel = 1\n\n[tools]\n{theirs}")
+    env = {"PATH": path, "KEPT": (TRUST if theirs else NONE + TRUST)}
+    repo.ok("agent", "install", "codex", "--plugin", env=env)
+    assert TRUST in config.read_text()
+    done = repo.ok("agent", "uninstall", "codex", "--plugin", env=env)
+    took = "take its trust in the plugin's hooks out of '~/.codex/config.toml'\n"
+    assert took in done.out and config.read_text() == before
+    config.write_text(before + env["KEPT"])
+    assert repo.ok("agent", "uninstall", "codex", "--plugin", env=env).out == took, "left by an uninstall of formerly"
+    assert config.read_text() == before
+
+
+@pytest.mark.parametrize(
+    ("text", "after"),
+    [
+        (TRUST + OTHER, OTHER),
+        (OTHER + TRUST, OTHER),
+        (NONE + TRUST, ""),
+        (NONE + TRUST + "\n[a]\nb = 1\n", "\n[a]\nb = 1\n"),
+        (NONE + TRUST + OTHER, NONE + OTHER),
+        (TRUST + "# mine\n\n[a]\n", "# mine\n\n[a]\n"),
+        (TRUST.replace("\n", "\r\n") + "[a]\r\n", "[a]\r\n"),
+        (TRUST.rstrip("\n"), ""),
+        ("[[hooks.Stop]]\nhooks = []\n" + TRUST, "[[hooks.Stop]]\nhooks = []\n"),
+        (NONE, None),  # that is nobody's
+        (f"a = '''{TRUST}'''\n", None),  # a text
+        (TRUST + "trusted_by = [\n1]\n", None),
+        (TRUST + "[hooks.state.'gitbaton@gitbaton:x'.more]\na = 1\n", "[hooks.state.'gitbaton@gitbaton:x'.more]\na = 1\n"),
+        (TRUST + "broken", None),
+        ('hooks.state = {"gitbaton@gitbaton:x" = {trusted_hash = "1"}}\n', None),
+        ("hooks = 3\n" + TRUST, None),
+    ],
+)
+def test_nothing_else_in_the_configuration_of_codex_changes(text: str, after: str | None) -> None:
+    assert CODEX.forgetting(text) == (text if after is None else after)
 
 
 def test_a_plugin_that_is_behind_is_renewed_and_one_that_the_user_changed_stays(repo: Sandbox, path: str) -> None:
