@@ -102,8 +102,8 @@ def without_comments(repo: Repo, message: bytes) -> bytes:
 
 
 def everywhere(root: str | None) -> tuple[bool | None, bool]:
-    """Return baton.everywhere in a work tree, or outside any (None: it is not set), and whether a repository switches it on, where
-    that does not count."""
+    """Return baton.everywhere in a work tree, or outside any; None where it is not set. Also whether a repository switches it
+    on, which does not count."""
     env = base_environment(strip_local=True) | ({} if root is not None else {"GIT_DIR": os.devnull})
     asked = Git(root or os.sep, env).run("config", "--show-scope", "-z", "--type=bool", "--get-all", "baton.everywhere")
     fields = zsplit(asked.out)

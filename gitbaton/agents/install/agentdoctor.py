@@ -148,7 +148,7 @@ def _row(row: Row, where: Place, root: str | None, cwd: str) -> Iterator[DoctorF
 
 
 def _reach(there: list[Row], root: str | None) -> Iterator[DoctorFinding]:
-    """Where hooks act that are no project's: those of each client alike."""
+    """Reach of the hooks that are no project's, those of each client alike."""
     levels = {row.level for row in there if row.state in ("installed", "outdated")}
     on, unheeded = everywhere(root) if levels & {"user", "plugin"} else (None, False)
     if "user" in levels:
