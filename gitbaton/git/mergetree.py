@@ -1,0 +1,241 @@
+"""Merges in memory: `git merge-tree --write-tree` (git 2.38) over commits of trees, in a folder of objects of our own."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+
+from gitbaton.base.errors import GitError
+from gitbaton.base.model import Oid
+from gitbaton.base.values import replace, value
+from gitbaton.git.loose import put_in
+from gitbaton.git.objects import NewObject, commit_data, lookup, new_object, tree_objects
+from gitbaton.git.repo import Repo
+from gitbaton.git.run import Git, checked, configured, mends
+from gitbaton.git.treediff import no_index
+
+LEAST = (2, 38)  # the first git that merges so
+_MERGE = ("merge-tree", "--write-tree", "--allow-unrelated-histories", "-z")
+_HUNKS = (
+    "diff-tree",
+    "--stdin",
+    "-r",
+    "-p",
+    "-U0",
+    "--histogram",
+    "--text",
+    "--no-renames",
+    "--src-prefix=a/",
+    "--dst-prefix=b/",
+)
+_USAGE = 129
+_AUTHOR = b"gitbaton <gitbaton> 0 +0000"
+_FILES = ("100644", "100755")
+_AT = re.compile(rb"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
+_DRIVER = re.compile(r"merge\..*\.driver\Z", re.DOTALL)
+# A path's driver of the user's has the last word in a merge. It is not run here, and its path counts as merged.
+_SILENT = "exit 0"
+
+Stage = str | None  # "MODE ID" of a path in the base, in ours or in theirs; None where nothing stands
+Lines = tuple[int, int]
+
+
+@value
+class MergeSide:
+    """One side of a merge: a tree, and the commit that it stands on, None for none."""
+
+    tree: Oid
+    head: Oid | None
+
+
+@value
+class MergeAsk:
+    """Two sides to be merged. As for ``git merge`` of a commit of each tree, the base is what the histories have in common."""
+
+    ours: MergeSide
+    theirs: MergeSide
+
+
+@value
+class Conflict:
+    """One path that does not merge. ``reason`` is git's own short word for the kind, as ``contents`` or ``modify/delete``;
+    ``stages`` are the base's entry, ours and theirs. ``here`` is the path in our tree, which differs where the other side has
+    renamed it. ``lines``: 1-based ranges of lines of our file, first and last, that the other side changed too; none where
+    lines do not tell (no text, a whole file)."""
+
+    reason: str
+    stages: tuple[Stage, Stage, Stage]
+    here: str
+    lines: tuple[Lines, ...] = ()
+
+
+@value
+class MergeAnswer:
+    """The merged tree, whose files in conflict hold git's markers, and the paths that do not merge. Not ``clean`` means that
+    ``git merge`` would stop."""
+
+    tree: Oid
+    conflicts: Mapping[str, Conflict]
+    clean: bool
+
+
+def merged(repo: Repo, asked: Sequence[MergeAsk], store: str) -> list[MergeAnswer | None]:
+    """Merge pairs of trees as ``git merge`` would; return an answer for each, None where one cannot be merged because an object
+    is not here. ``store`` is a folder of objects, to which all that is written goes: the trees of the answers and their new
+    blobs are read from there. No work tree, index or ref is touched, and no merge driver of the user's is run. Raises GitError,
+    also where git is older than 2.38."""
+    if not asked:
+        return []
+    sides = {side: _commit(repo, side) for ask in asked for side in (ask.ours, ask.theirs)}
+    put_in(store, list({item.oid: item for item in sides.values()}.values()))
+    git = _bound(repo, store)
+    pairs = [(sides[ask.ours].oid, sides[ask.theirs].oid) for ask in asked]
+    lines = "".join(f"{ours} {theirs}\n" for ours, theirs in pairs).encode()
+    done = git.run(*_MERGE, "--stdin", stdin=lines)
+    # 2.38 takes one pair only. Git before 2.46 takes a tree that is not here for an empty one, and only complains.
+    raw = iter(()) if done.code == _USAGE or mends(done) else _answers(done.out)
+    found: list[MergeAnswer | None] = [*islice(raw, len(pairs))]
+    for ours, theirs in pairs[len(found) :]:  # one of them could not be merged, and the others are not asked with it
+        single = git.run(*_MERGE, ours, theirs)
+        if single.code == _USAGE:
+            raise GitError("trees are merged by git 2.38 or newer, and this one is older")
+        status = {0: b"1\0", 1: b"0\0"}.get(single.code) if not mends(single) else None
+        found.append(next(_answers(status + single.out + b"\0"), None) if status else None)
+    known = [_named(repo, ask, pair, answer) if answer else None for ask, pair, answer in zip(asked, pairs, found, strict=True)]
+    return _with_lines(repo, git, store, known)
+
+
+def _commit(repo: Repo, side: MergeSide) -> NewObject:
+    """A commit of a side's tree, so that git finds the base, or bases, by itself."""
+    above = [side.head] if side.head else []
+    data = commit_data(tree=side.tree, parents=above, author=_AUTHOR, message=b"\n")
+    return new_object(repo.layout.algorithm, "commit", data)
+
+
+def _bound(repo: Repo, store: str) -> Git:
+    drivers = {key: _SILENT for key in repo.settings() if _DRIVER.match(key)}
+    return configured(repo.apart(repo.git, store).changed(no_index(repo), "core.fsync=none"), drivers)
+
+
+def _answers(raw: bytes) -> Iterator[MergeAnswer]:
+    """Yield what git printed of each merge: its status, the tree, the entries in conflict, an empty field, messages, an empty
+    field. What was cut short is left out."""
+    fields = iter(raw.split(b"\0")[:-1])
+    try:
+        for status in fields:
+            tree = next(fields).decode("ascii")
+            stages: dict[str, dict[str, str]] = {}
+            while field := next(fields):
+                what, _, path = field.partition(b"\t")
+                mode, oid, stage = what.decode("ascii").split(" ")
+                stages.setdefault(os.fsdecode(path), {})[stage] = f"{mode} {oid}"
+            reasons: dict[str, str] = {}
+            while status == b"0" and (count := next(fields)):
+                paths = [os.fsdecode(next(fields)) for _ in range(int(count))]
+                kind, _ = os.fsdecode(next(fields)), next(fields)
+                if kind.startswith("CONFLICT (") and paths:
+                    reasons.setdefault(paths[0], kind[10:].rstrip(")"))
+            entries = {path: stages.get(path, {}) for path in {**stages, **reasons}}
+            conflicts = {
+                path: Conflict(reason=reasons.get(path, "contents"), stages=(e.get("1"), e.get("2"), e.get("3")), here=path)
+                for path, e in entries.items()
+            }
+            yield MergeAnswer(tree=tree, conflicts=conflicts, clean=status == b"1")
+    except StopIteration:
+        return
+
+
+def _named(repo: Repo, ask: MergeAsk, pair: tuple[Oid, Oid], answer: MergeAnswer) -> MergeAnswer:
+    """An answer with each conflict's path as our tree has it: git puts a side's name behind a file where a folder stands, and
+    tells of a file that the other side renamed by its new name."""
+    conflicts: dict[str, Conflict] = {}
+    for path, found in answer.conflicts.items():
+        plain = re.sub(rf"~(?:{'|'.join(pair)})(?:_\d+)?\Z", "", path)
+        conflicts[path] = replace(found, here=_here(repo, ask.ours.tree, plain, found.stages[1]))
+    return replace(answer, conflicts=conflicts)
+
+
+def _here(repo: Repo, tree: Oid, path: str, entry: Stage) -> str:
+    """The path at which an entry of ours stands in our tree; ``path`` where it does not say."""
+    if entry is None or lookup(repo.objects, tree, os.fsencode(path)) is not None:
+        return path
+    rows = repo.git.run("ls-tree", "-r", "-z", "--full-tree", tree).out.split(b"\0")
+    oid = entry.partition(" ")[2].encode()
+    at = [row.partition(b"\t")[2] for row in rows if row.partition(b"\t")[0].endswith(b" " + oid)]
+    return os.fsdecode(at[0]) if at else path
+
+
+def _with_lines(repo: Repo, git: Git, store: str, answers: Sequence[MergeAnswer | None]) -> list[MergeAnswer | None]:
+    """Answers with the lines of our files that both sides changed: all the texts are compared in one process."""
+    texts: dict[tuple[Stage, Stage, Stage], str] = {}
+    for answer in answers:
+        for found in answer.conflicts.values() if answer else ():
+            _, ours, theirs = found.stages
+            if found.reason in ("contents", "add/add") and _is_file(ours) and _is_file(theirs):
+                texts.setdefault(found.stages, str(len(texts)))
+    if not texts:
+        return list(answers)
+    trees = []
+    for at in range(3):
+        rows = ((name, "100644", (stages[at] or stages[2] or "").partition(" ")[2]) for stages, name in texts.items())
+        made = tree_objects(repo.layout.algorithm, rows)
+        put_in(store, made)
+        trees.append(made[-1].oid)
+    asked = f"{trees[0]} {trees[1]}\n{trees[0]} {trees[2]}\n".encode()
+    both = _hunks(checked(git.run(*_HUNKS, stdin=asked), "diff-tree"))
+    lines = {stages: _both(both[0].get(name, []), both[1].get(name, []), stages) for stages, name in texts.items()}
+    result: list[MergeAnswer | None] = []
+    for answer in answers:
+        kept = {path: replace(c, lines=lines.get(c.stages, ())) for path, c in answer.conflicts.items()} if answer else {}
+        result.append(replace(answer, conflicts=kept) if answer else None)
+    return result
+
+
+def _is_file(entry: Stage) -> bool:
+    return entry is not None and entry.startswith(_FILES)
+
+
+@value
+class _Hunk:
+    """Lines of the base that were changed, and what they became: both from ``first`` on, up to before ``end``."""
+
+    base: Lines
+    ours: Lines
+    text: tuple[bytes, ...]
+
+
+def _hunks(raw: bytes) -> list[dict[str, list[_Hunk]]]:
+    """Parse two diffs of trees, by file."""
+    found: list[dict[str, list[_Hunk]]] = []
+    rows, name = iter(raw.split(b"\n")), ""
+    for row in rows:
+        if row.startswith(b"diff --git "):
+            name = row.rpartition(b"/")[2].decode("ascii")
+        elif match := _AT.match(row):
+            at, removed, to, added = (1 if text is None else int(text) for text in match.groups())
+            first, here = at + (removed == 0), to + (added == 0)  # git names the line before where there is none
+            text = list(islice((line for line in rows if not line.startswith(b"\\")), removed + added))
+            hunk = _Hunk(base=(first, first + removed), ours=(here, here + added), text=tuple(text[removed:]))
+            found[-1].setdefault(name, []).append(hunk)
+        elif row and b" " in row and row.split(b" ")[0].isalnum() and len(row.split(b" ")[0]) >= 40:
+            found.append({})
+    return found + [{}] * (2 - len(found))
+
+
+def _both(ours: Sequence[_Hunk], theirs: Sequence[_Hunk], stages: tuple[Stage, Stage, Stage]) -> tuple[Lines, ...]:
+    """The lines of ours in hunks that touch one of theirs and are not the same change; without a base, those that differ from
+    theirs (which then is the base)."""
+    touching = [
+        mine
+        for mine in ours
+        if stages[0] is None
+        or any(
+            mine.base[0] <= other.base[1]
+            and other.base[0] <= mine.base[1]
+            and (mine.base, mine.text) != (other.base, other.text)
+            for other in theirs
+        )
+    ]
+    return tuple((max(first, 1), max(end - 1, first, 1)) for first, end in (hunk.ours for hunk in touching or ours))
