@@ -206,6 +206,33 @@ def test_nothing_found_says_where_was_looked_and_where_else(repo: Sandbox, optio
     assert repo.baton("search", "zebra", *options, "--json").err == ""
 
 
+def test_a_path_after_two_dashes_is_no_word_and_the_hint_lists_what_changed_it(repo: Sandbox) -> None:
+    repo.write("-b c", "zebra\n")
+    snap(repo, "t", "begun: -b c and zebra")
+    done = repo.baton("search", "zebra", "--", "-b c")
+    assert (done.code, done.out) == (129, "") and done.err.startswith(
+        "fatal: '-b c' comes after '--', and search takes no paths"
+    )
+    hint = re.search(r"'(git baton log -- '-b c')'", done.err)
+    assert hint and "zebra" in repo.ok(*shlex.split(hint[1])[2:]).out
+    assert "-b c and zebra" in repo.ok("search", "--", "-b c").out and "zebra" in repo.ok("search", "zebra", "--").out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("zebra", "--since", "no day"), "'no day' is not a time that git understands"),
+        ((" ",), "what is looked for is empty"),
+        ((os.fsdecode(b"\xff"),), "is not UTF-8"),
+    ],
+)
+def test_a_wrong_question_is_wrong_in_all_repositories(repo: Sandbox, words: tuple[str, ...], said: str) -> None:
+    snap(repo, "t", "paint")
+    for options in ((), ("--all-repos",)):
+        done = repo.baton("search", *words, *options)
+        assert (done.code, done.out) == (129, "") and done.err.startswith("fatal: ") and said in done.err
+
+
 def test_what_turns_changed_is_found_by_its_lines(repo: Sandbox) -> None:
     for step, text in (("one", "alpha = 1\n"), ("two", "alpha = 1\nbeta = alpha\n"), ("three", "gamma\n")):
         repo.write("src/a.py", text)

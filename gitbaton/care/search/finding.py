@@ -98,16 +98,21 @@ def texts_of_line(text: str) -> tuple[str, ...]:
     return tuple(quoted or word for quoted, word in re.findall(r'"([^"]+)"|(\S+)', text))
 
 
-def search(baton: Baton, query: SearchQuery) -> SearchResult:
-    """Bring the index up to date, and look into it; an index that is damaged is made anew. Raises UsageError where nothing is
-    looked for, GitError."""
-    for text in query.texts:
+def refuse_nothing(texts: Sequence[str]) -> None:
+    """Raise UsageError where nothing is looked for, or what can be in no words that are stored."""
+    for text in texts:
         if not text.strip():
             raise UsageError("what is looked for is empty")
         if any("\ud800" <= letter <= "\udfff" for letter in text):
             raise UsageError(f"{in_quotes(text)} is not UTF-8, as all words are that are stored")
-    if not query.texts:
+    if not texts:
         raise UsageError("nothing is given to look for")
+
+
+def search(baton: Baton, query: SearchQuery) -> SearchResult:
+    """Bring the index up to date, and look into it; an index that is damaged is made anew. Raises UsageError as above,
+    GitError."""
+    refuse_nothing(query.texts)
     if not query.places or (not os.path.lexists(path_of(baton)) and wanted_refs(baton).keys() == {META}):
         return SearchResult(turns=(), more=False, problems=())  # where nothing is, no index is made
     note, discarded = "", False

@@ -11,7 +11,17 @@ from gitbaton.base.codec import Json, counted, in_quotes, plain, timestamp
 from gitbaton.base.errors import BatonError, GitError, NotARepositoryError, UsageError
 from gitbaton.base.model import Stored
 from gitbaton.base.values import cast, replace
-from gitbaton.care.search.finding import PLACES, SHOWN, FoundPassage, SearchQuery, SearchResult, TurnHit, excerpt, search
+from gitbaton.care.search.finding import (
+    PLACES,
+    SHOWN,
+    FoundPassage,
+    SearchQuery,
+    SearchResult,
+    TurnHit,
+    excerpt,
+    refuse_nothing,
+    search,
+)
 from gitbaton.checkpoints.baton import Baton
 from gitbaton.checkpoints.render import in_shell, porcelain, stored_document, title
 from gitbaton.cli.common import (
@@ -28,7 +38,7 @@ from gitbaton.cli.common import (
     through_pager,
 )
 from gitbaton.cli.look import Look
-from gitbaton.cli.options import Argument, Invocation, Option
+from gitbaton.cli.options import AFTER, Argument, Invocation, Option
 from gitbaton.git.registry import listed, place_of, remember
 from gitbaton.git.repo import discover
 
@@ -87,25 +97,33 @@ def command(
         if place not in (*PLACES, DIFFS):
             *others, last = map(in_quotes, (*PLACES, DIFFS))
             raise UsageError(f"--in is {in_quotes(place)}; it can be {', '.join(others)} or {last}")
+    if 0 < (ctx.meta.get(AFTER) or 0) < len(words):
+        *_, path = words
+        hint = f"'git baton log -- {in_shell(path)}' lists what changed it; '--in diffs' finds words in what changed"
+        raise UsageError(f"{in_quotes(path)} comes after '--', and search takes no paths", hint)
+    texts = tuple(word[1:-1] if len(word) > 2 and word[0] == word[-1] == '"' else word for word in words)
+    refuse_nothing(texts)
 
-    def find(baton: Baton, place: str) -> SearchResult:
-        query = SearchQuery(
-            texts=tuple(word[1:-1] if len(word) > 2 and word[0] == word[-1] == '"' else word for word in words),
+    def asked(baton: Baton) -> SearchQuery:
+        return SearchQuery(
+            texts=texts,
             places=tuple(place for place in places or ("words", "conversations") if place != DIFFS),
             track=track,
             since=_moment(baton, since),
             limit=limit,
         )
+
+    def find(baton: Baton, query: SearchQuery, place: str) -> SearchResult:
         found = search(baton, query)
         return _with_diffs(baton, query, found, place) if DIFFS in (places or ()) else found
 
     if everywhere:
-        if _everywhere(ctx, find, limit, json=json, stable=stable, nul=nul):
+        if _everywhere(ctx, asked, find, limit, json=json, stable=stable, nul=nul):
             return 0
         return _say_nothing(words, places or [], track, since, quiet=json or stable or nul, everywhere=True)
     with opened(ctx, talks="indexing for search") as baton:
         remember(baton.repo)
-        found = find(baton, ctx.obj.repo_root or os.getcwd())
+        found = find(baton, asked(baton), ctx.obj.repo_root or os.getcwd())
         if json:
             print_json(document(baton, found))
         elif stable or nul:
@@ -128,20 +146,29 @@ def command(
 
 
 def _everywhere(
-    ctx: Invocation, find: Callable[[Baton, str], SearchResult], limit: int, *, json: bool, stable: bool, nul: bool
+    ctx: Invocation,
+    asked: Callable[[Baton], SearchQuery],
+    find: Callable[[Baton, SearchQuery, str], SearchResult],
+    limit: int,
+    *,
+    json: bool,
+    stable: bool,
+    nul: bool,
 ) -> bool:
-    """Search all repositories on the user's list, and this one; print what is found, newest first. Whether anything is."""
+    """Search all repositories on the user's list, and this one; print what is found, newest first. Whether anything is. Raises
+    UsageError where it is the question that is wrong, and no repository."""
     with suppress(NotARepositoryError):
         remember(located(ctx))
     turns, more, behind = list[tuple[int, str, tuple[str, ...], Json, list[tuple[str, ...]]]](), False, 0
-    foreign, show = list[Stored](), not json and not stable and not nul
+    foreign, show, query = list[Stored](), not json and not stable and not nul, None
     for place in listed():
         try:
             repo = discover(place, door="binary", named=True)
             if place_of(repo.layout) != place:
                 continue  # it is gone, and lay in another
             with Baton(repo=repo) as baton:
-                found = find(baton, repo.layout.root or repo.layout.git_dir)
+                query = query or asked(baton)
+                found = find(baton, query, repo.layout.root or repo.layout.git_dir)
                 look = looking(ctx, baton)
                 for one in found.turns:
                     alone = replace(found, turns=(one,), more=False)
@@ -153,6 +180,8 @@ def _everywhere(
                 more, behind = more or found.more, behind + found.behind
                 left_out(found.problems)
         except (BatonError, OSError) as error:
+            if query is None and isinstance(error, UsageError):
+                raise
             reason = error.message if isinstance(error, BatonError) else str(error)
             terminal.warn(f"the repository {in_quotes(place)} is left out: {plain(reason)}")
     turns.sort(key=lambda turn: turn[0], reverse=True)
