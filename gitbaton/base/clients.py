@@ -32,9 +32,9 @@ else:
 @value
 class KnownClient:
     """A client as far as others than its module know it. ``session``: the variable that is set for what it starts, with the id
-    that its hooks get, and ``mark`` another one that is set there; empty where there is none. ``runs``: an expression for the
-    files of a work tree that it runs, or takes commands from, when it is opened there. ``database``: it keeps what was said in
-    one."""
+    that its hooks get, and ``mark`` another one that is set there and that no fork of it sets; empty where there is none.
+    ``runs``: an expression for the files of a work tree that it runs, or takes commands from, when it is opened there.
+    ``database``: it keeps what was said in one."""
 
     session: str = ""
     mark: str = ""
@@ -49,10 +49,10 @@ KNOWN = {
     ),
     "codex": KnownClient(session="CODEX_SESSION_ID", runs=r"\.codex/.*"),
     "gemini": KnownClient(mark="GEMINI_CLI", runs=r"\.gemini/.*"),
-    "opencode": KnownClient(mark="OPENCODE", runs=r"\.opencode/.*|opencode\.jsonc?", database=True),
+    "opencode": KnownClient(mark="OPENCODE_PID", runs=r"\.opencode/.*|opencode\.jsonc?", database=True),
     "copilot": KnownClient(session="COPILOT_AGENT_SESSION_ID", runs=r"\.github/hooks/.*"),
     "cursor": KnownClient(runs=r"\.cursor/.*"),
-    "kilo": KnownClient(runs=r"\.kilo(?:code)?/.*|kilo\.jsonc?", database=True),
+    "kilo": KnownClient(mark="KILO", runs=r"\.kilo(?:code)?/.*|kilo\.jsonc?", database=True),
     "qwen": KnownClient(session="QWEN_CODE_SESSION_ID", runs=r"\.qwen/.*"),
     "droid": KnownClient(runs=r"\.factory/.*"),
 }

@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-PATIENCE = 60.0
+PATIENCE = 300.0
 Kind = Literal["turn", "summary", "side"]
 SUMMARY = "<analysis>Short.</analysis>\n<summary>The parser is being written; the model keeps nothing else.</summary>"
 

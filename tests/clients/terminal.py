@@ -9,7 +9,7 @@ import subprocess
 import time
 from threading import Thread
 
-PATIENCE = 60.0
+PATIENCE = 300.0
 _CONTROL = re.compile(rb"\x1b\[[0-9;?<>=]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[()][A-Z0-9]|\x1b.")
 
 

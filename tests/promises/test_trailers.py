@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gitbaton.base.clients import KNOWN
+from gitbaton.base.clients import KNOWN, agents_of
 from tests.kit import Sandbox
 from tests.kit.agents import Client
 from tests.kit.places import ROOT
@@ -130,12 +130,33 @@ def test_the_hook_asks_for_every_variable_that_a_client_sets() -> None:
             assert f"`{variable}`" in (ROOT / "gitbaton/data/guides/agents.md").read_text(), name
 
 
+# What the shells of the clients had beside the user's own, recorded; a fork keeps names of what it comes from.
+SHELLS: list[tuple[str, str]] = [
+    (
+        "claude",
+        "AI_AGENT=claude-code_2-1-332_agent CLAUDECODE=1 CLAUDE_CODE_CHILD_SESSION=1 CLAUDE_CODE_SESSION_ID=s GIT_EDITOR=true",
+    ),
+    ("codex", "CODEX_CI=1 CODEX_SESSION_ID=s CODEX_THREAD_ID=s CODEX_TOOL_CALL_ID=call_2 CODEX_VERSION=0.171.0 GIT_PAGER=cat"),
+    ("copilot", "COPILOT_AGENT_SESSION_ID=s COPILOT_CLI=1 COPILOT_CLI_BINARY_VERSION=1.0.102 GIT_OPTIONAL_LOCKS=0"),
+    ("gemini", "GEMINI_CLI=1 GEMINI_CLI_NO_RELAUNCH=true GIT_PAGER=cat"),
+    ("kilo", "AGENT=1 KILO=1 KILOCODE_FEATURE=cli KILOCODE_VERSION=7.7.9 KILO_PID=2127 KILO_PROCESS_ROLE=main OPENCODE=1"),
+    ("opencode", "AGENT=1 OPENCODE=1 OPENCODE_PID=14931"),
+    ("qwen", "QWEN_CODE=1 QWEN_CODE_AGENT_ID= QWEN_CODE_MODEL=scripted QWEN_CODE_PROMPT_ID=s#0 QWEN_CODE_SESSION_ID=s"),
+]
+
+
+@each("name, shell", SHELLS)
+def test_what_a_client_sets_for_its_commands_names_it_alone(name: str, shell: str) -> None:
+    env = dict(variable.split("=") for variable in shell.split())
+    assert [agent.name for agent in agents_of(env)] == [name]
+
+
 def test_two_agents_are_two_lines(talk: Talk) -> None:
     both = {**CLAUDE, "CODEX_SESSION_ID": "another"}
     assert commit(talk.repo, "-m", "one", env=both) == f"one\n\n{LINE}\nAssisted-by: codex"
 
 
-@pytest.mark.parametrize(("agent", "mark"), [("gemini", "GEMINI_CLI"), ("opencode", "OPENCODE")])
+@pytest.mark.parametrize(("agent", "mark"), [("gemini", "GEMINI_CLI"), ("opencode", "OPENCODE_PID"), ("kilo", "KILO")])
 def test_a_client_without_a_sessions_name_needs_a_turn_where_hooks_tell(repo: Sandbox, agent: str, mark: str) -> None:
     repo.ok("install", "--trailers")
     repo.ok("snapshot", "--track", "t", "begin")
