@@ -22,6 +22,7 @@ from tests.bench import (
     statusline,
     sync,
     tracks,
+    year,
 )
 
 
@@ -44,6 +45,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=3_000, help="threads with a checkpoint each; 0 leaves them out")
     parser.add_argument("--large", type=int, default=50, help="MiB of one large state; 0 leaves it out")
     parser.add_argument("--messages", type=int, default=500, help="messages of a channel that grows; 0 leaves it out")
+    parser.add_argument("--verb", default="", help="of the year only the lines with this word")
     parts = (
         "baton",
         "hooks",
@@ -57,6 +59,7 @@ def options() -> argparse.Namespace:
         "looking",
         "picker",
         "statusline",
+        "year",
     )
     parser.add_argument("--only", choices=parts, help="measure one part only")
     return parser.parse_args()
@@ -103,6 +106,9 @@ def main() -> None:
             counts, states = ([int(number) for number in text.split(",")] for text in (chosen.counts, chosen.states))
             wide = {"threads": chosen.threads, "large": chosen.large}
             lines += savers.main(folder, chosen.savers.split(","), counts, states, chosen.reads, chosen.messages, **wide)
+        if only == "year":  # not among all: it takes many minutes
+            for line in year.main(folder, env, min(chosen.runs, 3), chosen.verb):
+                print(line, flush=True)
     if rows:
         harness.show(rows)
     for line in filter(None, lines):
