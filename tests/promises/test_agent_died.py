@@ -140,6 +140,28 @@ def test_what_was_asked_is_told_before_the_client_has_written_it_down(talk: Talk
     assert f"Newest request, 0 seconds ago: {TASK}" in text and "and nothing else" in text
 
 
+@pytest.mark.deep
+def test_a_turn_whose_prompt_no_hook_heard_to_its_end_is_named_by_the_record(talk: Talk) -> None:
+    """A killed hook: that of the plugin has taken the event up, and that of the project leaves it to it."""
+    talk.ask(TASK)
+    talk.fire("prompt", prompt=TASK)
+    talk.edit("a.txt", "1")
+    talk.stop()
+    talk.ask("and its tests")
+    talk.edit("b.txt", "1")
+    talk.stop()
+    assert steps(autos(talk.repo, "main"))[-1] == f"turn ended: {TASK}; last prompt: and its tests"
+    talk.say("nothing was asked since")
+    talk.edit("c.txt", "1")
+    talk.stop()
+    assert steps(autos(talk.repo, "main"))[-1] == f"turn ended: {TASK}; last prompt: and its tests"
+    talk.ask(f"{TASK}, all of it")
+    talk.fire("prompt", prompt=f"{TASK}, all of it")
+    talk.edit("d.txt", "1")
+    talk.stop()
+    assert steps(autos(talk.repo, "main"))[-1] == f"turn ended: {TASK}; last prompt: {TASK}, all of it"
+
+
 def test_a_cleared_task_is_not_told_as_what_there_is_to_do(talk: Talk) -> None:
     begun(talk)
     assert TASK not in told(talk, source="clear")

@@ -396,10 +396,11 @@ def _kept(baton: Baton, agent: Agent, said: Told) -> Oid | None:
 
 def on_record(said: str, session: Session, observed: Observed | None, seen: Seen) -> str:
     """Return the step by the prompts on record where the hooks have heard of none, or of others: of some that the user took
-    back, or that came after the end of the turn."""
+    back, that came after the end of the turn, or before it, the hook that heard of its own having been killed."""
     begun, _, rest = said.partition(": ")
     unheard = not rest and not session.prompt and not seen.later
-    if begun not in (TURN_ENDED, NOT_ENDED) or not (unheard or (rest and (seen.taken or seen.later))):
+    missed = begun == TURN_ENDED and rest != "" and not (session.began_at or seen.later)
+    if begun not in (TURN_ENDED, NOT_ENDED) or not (unheard or missed or (rest and (seen.taken or seen.later))):
         return said
     prompts = [first_line(one.text) for one in (observed.asked if observed else ()) if not (one.earlier or one.kind)]
     newest = first_line(session.prompt)
@@ -412,9 +413,10 @@ def on_record(said: str, session: Session, observed: Observed | None, seen: Seen
 
     first, _, last = rest.rpartition(LAST_PROMPT)
     first = of_turn(first or last, next(iter(prompts), ""))
-    last = of_turn(last, next(reversed(prompts), ""))
+    asked = next(reversed(prompts), "")
+    last = asked if missed and asked and not _same_line(asked, newest) else of_turn(last, asked)
     more = f"{LAST_PROMPT}{last}" if last not in ("", first) else ""
-    first = _begun(first, _TASK) if more and unheard else first
+    first = _begun(first, _TASK) if more and (unheard or missed) else first
     return f"{begun}: {first}{more}" if first else begun
 
 

@@ -143,6 +143,7 @@ def test_what_the_work_trees_settings_say_of_the_plugin_of_claude_counts_there(r
     assert [row["plugin"] for row in seen(repo)] == ["gitbaton@gitbaton"]
 
 
+@pytest.mark.deep
 def test_where_hooks_act_is_said_once_and_as_it_is(repo: Sandbox, path: str) -> None:
     names, env = ("claude", "codex", "gemini"), {"PATH": path}
     for level in ("--plugin", "--user"):
@@ -242,6 +243,7 @@ esac
 """
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("theirs", ["", NONE + OTHER])
 def test_the_trust_that_codex_keeps_in_the_hooks_of_a_plugin_goes_with_it(repo: Sandbox, path: str, theirs: str) -> None:
     Path(path.partition(":")[0], "codex").write_text(KEEPS)
