@@ -81,11 +81,11 @@ def of_all() -> list[PageBlock]:
 
 def overview() -> str:
     """List all verbs, a line each."""
-    lines = ["usage: git baton [--repo-root DIR] [--checkpoint-dir DIR] [--color[=WHEN]]", f"{'[--no-pager] VERB ...':>38}", ""]
+    lines = ["usage: git baton [--repo-root DIR] [--checkpoint-dir DIR] [--color[=WHEN]]", f"{'[--no-pager] VERB ...':>38}"]
     for title, verbs in GROUPS.items():
         rows = [f"{name:<15} {text}" for name, text in verbs.items()] if title else []
         lines += [f"{head:<11}{row}" for head, row in zip([title, *[""] * len(rows)], rows)]  # noqa: B905
-    lines += ["", "'git baton help VERB' shows a page, and 'git baton help TOPIC' a guide:", " ".join(guides()), ""]
+    lines += ["'git baton help VERB' shows a page, and 'git baton help TOPIC' a guide:", " ".join(guides()), ""]
     columns, under = screen()[0] or 80, " " * 27
     return "\n".join(row for line in lines for row in broken(line, columns, under if line[27:28].strip() else ""))
 

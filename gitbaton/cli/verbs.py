@@ -21,6 +21,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "blame": "show which checkpoint or commit each line came with",
         "why": "show the prompt and the words behind a line",
         "search": "find what was said and written, in all tracks",
+        "overlap": "show where live tracks would not merge",
         "verify": "say whether HEAD is where the checkpoint left it",
         "page": "write what tracks did over time as one HTML file",
         "summary": "write what a track has done as Markdown",

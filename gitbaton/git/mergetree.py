@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
 from gitbaton.base.errors import GitError
@@ -40,6 +40,7 @@ _SILENT = "exit 0"
 
 Stage = str | None  # "MODE ID" of a path in the base, in ours or in theirs; None where nothing stands
 Lines = tuple[int, int]
+_Both = tuple[tuple[Lines, ...], ...]  # of ours and of theirs
 
 
 @value
@@ -61,14 +62,16 @@ class MergeAsk:
 @value
 class Conflict:
     """One path that does not merge. ``reason`` is git's own short word for the kind, as ``contents`` or ``modify/delete``;
-    ``stages`` are the base's entry, ours and theirs. ``here`` is the path in our tree, which differs where the other side has
-    renamed it. ``lines``: 1-based ranges of lines of our file, first and last, that the other side changed too; none where
-    lines do not tell (no text, a whole file)."""
+    ``stages`` are the base's entry, ours and theirs. ``here`` is the path in our tree and ``there`` in theirs, which differ
+    where a side has renamed it. ``lines`` and ``their_lines``: 1-based ranges of lines of our file and of theirs, first and
+    last, that both changed; none where lines do not tell (no text, a whole file)."""
 
     reason: str
     stages: tuple[Stage, Stage, Stage]
     here: str
+    there: str
     lines: tuple[Lines, ...] = ()
+    their_lines: tuple[Lines, ...] = ()
 
 
 @value
@@ -132,14 +135,19 @@ def _answers(raw: bytes) -> Iterator[MergeAnswer]:
                 mode, oid, stage = what.decode("ascii").split(" ")
                 stages.setdefault(os.fsdecode(path), {})[stage] = f"{mode} {oid}"
             reasons: dict[str, str] = {}
+            beside: dict[str, str] = {}
             while status == b"0" and (count := next(fields)):
                 paths = [os.fsdecode(next(fields)) for _ in range(int(count))]
                 kind, _ = os.fsdecode(next(fields)), next(fields)
                 if kind.startswith("CONFLICT (") and paths:
                     reasons.setdefault(paths[0], kind[10:].rstrip(")"))
+                    beside.update(dict.fromkeys(set(paths[1:]) & set(stages), reasons[paths[0]]))
+            reasons = beside | reasons
             entries = {path: stages.get(path, {}) for path in {**stages, **reasons}}
             conflicts = {
-                path: Conflict(reason=reasons.get(path, "contents"), stages=(e.get("1"), e.get("2"), e.get("3")), here=path)
+                path: Conflict(
+                    reason=reasons.get(path, "contents"), stages=(e.get("1"), e.get("2"), e.get("3")), here=path, there=path
+                )
                 for path, e in entries.items()
             }
             yield MergeAnswer(tree=tree, conflicts=conflicts, clean=status == b"1")
@@ -148,17 +156,18 @@ def _answers(raw: bytes) -> Iterator[MergeAnswer]:
 
 
 def _named(repo: Repo, ask: MergeAsk, pair: tuple[Oid, Oid], answer: MergeAnswer) -> MergeAnswer:
-    """An answer with each conflict's path as our tree has it: git puts a side's name behind a file where a folder stands, and
-    tells of a file that the other side renamed by its new name."""
+    """An answer with each conflict's path as either tree has it: git puts a side's name behind a file where a folder stands,
+    and tells of a file that a side renamed by its new name."""
     conflicts: dict[str, Conflict] = {}
     for path, found in answer.conflicts.items():
         plain = re.sub(rf"~(?:{'|'.join(pair)})(?:_\d+)?\Z", "", path)
-        conflicts[path] = replace(found, here=_here(repo, ask.ours.tree, plain, found.stages[1]))
+        here, there = (_at(repo, side.tree, plain, found.stages[n]) for n, side in ((1, ask.ours), (2, ask.theirs)))
+        conflicts[path] = replace(found, here=here, there=there)
     return replace(answer, conflicts=conflicts)
 
 
-def _here(repo: Repo, tree: Oid, path: str, entry: Stage) -> str:
-    """The path at which an entry of ours stands in our tree; ``path`` where it does not say."""
+def _at(repo: Repo, tree: Oid, path: str, entry: Stage) -> str:
+    """The path at which a side's entry stands in its tree; ``path`` where it does not say."""
     if entry is None or lookup(repo.objects, tree, os.fsencode(path)) is not None:
         return path
     rows = repo.git.run("ls-tree", "-r", "-z", "--full-tree", tree).out.split(b"\0")
@@ -168,7 +177,7 @@ def _here(repo: Repo, tree: Oid, path: str, entry: Stage) -> str:
 
 
 def _with_lines(repo: Repo, git: Git, store: str, answers: Sequence[MergeAnswer | None]) -> list[MergeAnswer | None]:
-    """Answers with the lines of our files that both sides changed: all the texts are compared in one process."""
+    """Answers with the lines that both sides changed: all the texts are compared in one process."""
     texts: dict[tuple[Stage, Stage, Stage], str] = {}
     for answer in answers:
         for found in answer.conflicts.values() if answer else ():
@@ -185,12 +194,26 @@ def _with_lines(repo: Repo, git: Git, store: str, answers: Sequence[MergeAnswer 
         trees.append(made[-1].oid)
     asked = f"{trees[0]} {trees[1]}\n{trees[0]} {trees[2]}\n".encode()
     both = _hunks(checked(git.run(*_HUNKS, stdin=asked), "diff-tree"))
-    lines = {stages: _both(both[0].get(name, []), both[1].get(name, []), stages) for stages, name in texts.items()}
-    result: list[MergeAnswer | None] = []
-    for answer in answers:
-        kept = {path: replace(c, lines=lines.get(c.stages, ())) for path, c in answer.conflicts.items()} if answer else {}
-        result.append(replace(answer, conflicts=kept) if answer else None)
-    return result
+    lines: dict[tuple[Stage, Stage, Stage], _Both] = {}
+    for stages, name in texts.items():
+        mine, other = both[0].get(name, []), both[1].get(name, [])
+        if stages[0] is None:  # the base is theirs, then, and what differs from it counts
+            lines[stages] = _ranges(hunk.after for hunk in mine), _ranges(hunk.base for hunk in mine)
+        else:
+            lines[stages] = tuple(_ranges(hunk.after for hunk in _touching(*way)) for way in ((mine, other), (other, mine)))
+    return [
+        answer and replace(answer, conflicts={p: _lined(c, lines) for p, c in answer.conflicts.items()}) for answer in answers
+    ]
+
+
+def _lined(found: Conflict, lines: Mapping[tuple[Stage, Stage, Stage], _Both]) -> Conflict:
+    ours, theirs = lines.get(found.stages, ((), ()))
+    return replace(found, lines=ours, their_lines=theirs)
+
+
+def _ranges(found: Iterable[Lines]) -> tuple[Lines, ...]:
+    """Ranges up to a line as they are told: where lines were only removed, the one that stands there now."""
+    return tuple((max(first, 1), max(end - 1, first, 1)) for first, end in found)
 
 
 def _is_file(entry: Stage) -> bool:
@@ -202,7 +225,7 @@ class _Hunk:
     """Lines of the base that were changed, and what they became: both from ``first`` on, up to before ``end``."""
 
     base: Lines
-    ours: Lines
+    after: Lines
     text: tuple[bytes, ...]
 
 
@@ -217,25 +240,20 @@ def _hunks(raw: bytes) -> list[dict[str, list[_Hunk]]]:
             at, removed, to, added = (1 if text is None else int(text) for text in match.groups())
             first, here = at + (removed == 0), to + (added == 0)  # git names the line before where there is none
             text = list(islice((line for line in rows if not line.startswith(b"\\")), removed + added))
-            hunk = _Hunk(base=(first, first + removed), ours=(here, here + added), text=tuple(text[removed:]))
+            hunk = _Hunk(base=(first, first + removed), after=(here, here + added), text=tuple(text[removed:]))
             found[-1].setdefault(name, []).append(hunk)
         elif row and b" " in row and row.split(b" ")[0].isalnum() and len(row.split(b" ")[0]) >= 40:
             found.append({})
     return found + [{}] * (2 - len(found))
 
 
-def _both(ours: Sequence[_Hunk], theirs: Sequence[_Hunk], stages: tuple[Stage, Stage, Stage]) -> tuple[Lines, ...]:
-    """The lines of ours in hunks that touch one of theirs and are not the same change; without a base, those that differ from
-    theirs (which then is the base)."""
-    touching = [
-        mine
-        for mine in ours
-        if stages[0] is None
-        or any(
-            mine.base[0] <= other.base[1]
-            and other.base[0] <= mine.base[1]
-            and (mine.base, mine.text) != (other.base, other.text)
-            for other in theirs
+def _touching(hunks: Sequence[_Hunk], others: Sequence[_Hunk]) -> Sequence[_Hunk]:
+    """The hunks that touch one of the others and are not the same change; all, where none does: git has compared otherwise."""
+    return [
+        one
+        for one in hunks
+        if any(
+            one.base[0] <= other.base[1] and other.base[0] <= one.base[1] and (one.base, one.text) != (other.base, other.text)
+            for other in others
         )
-    ]
-    return tuple((max(first, 1), max(end - 1, first, 1)) for first, end in (hunk.ours for hunk in touching or ours))
+    ] or hunks

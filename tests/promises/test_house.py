@@ -22,7 +22,14 @@ PACKAGE = ROOT / "gitbaton"
 WINGS = {
     "base": (("errors", "values"), ("model", "system"), ("codec", "secrets"), ("terminal", "clients")),
     "git": (("git",), ("worktree",)),
-    "checkpoints": (("config", "render", "store"), ("names", "mirror", "survey"), ("briefing",), ("baton",), ("restore",)),
+    "checkpoints": (
+        ("config", "render", "store"),
+        ("names", "mirror", "survey"),
+        ("briefing",),
+        ("baton",),
+        ("overlap",),
+        ("restore",),
+    ),
     "runs": (("journal",), ("runs",)),
     "langgraph": (("threads",), ("langgraph",)),
     "agents": (("agents",), ("transcripts",), ("hooks", "install")),

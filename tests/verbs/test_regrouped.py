@@ -131,7 +131,7 @@ def test_the_overview_fits_a_screen(repo: Sandbox) -> None:
     shown = repo.here("-h").out.splitlines()
     assert len(shown) <= 64 and max(map(len, shown)) <= 80
     assert all(len(text) <= 60 and not text.endswith(".") for text in VERBS.values())
-    listed = [name for row in shown[3:-3] for name in [row[11:].split("  ")[0]]]
+    listed = [name for row in shown[2:-2] for name in [row[11:].split("  ")[0]]]
     assert listed == [name for title, verbs in GROUPS.items() if title for name in verbs]
     assert not {*OLD, *GROUPS[""]} & set(listed)
 
