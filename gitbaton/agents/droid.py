@@ -46,6 +46,7 @@ class Droid(Client):
     shape = "groups"
     project = ".factory/settings.json"
     folder = ".factory"
+    moved = (("FACTORY_HOME_OVERRIDE", ".factory"),)
     user = "settings.json"
     hooks = (
         Hook(event="SessionStart", timeout=10),

@@ -86,7 +86,7 @@ def test_every_client_of_a_user_and_back(tmp_path: Path) -> None:
 
 def test_the_clients_own_variables_are_heeded(repo: Sandbox, tmp_path: Path) -> None:
     moved = {name: str(tmp_path / name) for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "COPILOT_HOME", "XDG_CONFIG_HOME")}
-    moved |= {"GEMINI_CLI_HOME": str(tmp_path / "gemini")}
+    moved |= {name: str(tmp_path / name) for name in ("GEMINI_CLI_HOME", "QWEN_HOME", "FACTORY_HOME_OVERRIDE")}
     done = repo.baton("agent", "install", *NAMES, "--user", env=moved)
     assert done.code == 0, done.err
     for name in (
@@ -95,10 +95,13 @@ def test_the_clients_own_variables_are_heeded(repo: Sandbox, tmp_path: Path) -> 
         "CODEX_HOME/hooks.json",
         "COPILOT_HOME/hooks/gitbaton.json",
         "XDG_CONFIG_HOME/opencode/plugins/gitbaton.js",
-        "gemini/.gemini/settings.json",
+        "XDG_CONFIG_HOME/kilo/plugins/gitbaton.js",
+        "GEMINI_CLI_HOME/.gemini/settings.json",
+        "QWEN_HOME/settings.json",
+        "FACTORY_HOME_OVERRIDE/.factory/settings.json",
     ):
         assert (tmp_path / name).is_file(), name
-    assert not (home() / ".claude").exists() and not (home() / ".codex").exists()
+    assert not [name for name in (".claude", ".codex", ".gemini", ".qwen", ".factory") if (home() / name).exists()]
 
 
 @pytest.mark.full
