@@ -354,11 +354,11 @@ def client(name: str) -> Client | None:
 
 
 def folder(of: Client, env: Mapping[str, str]) -> str:
-    """The client's folder in the user's home, which ``env`` names."""
+    """The client's folder in the user's home, which ``env`` names, or else the account."""
     for name, tail in of.moved:
         if env.get(name):
             return f"{env[name].rstrip('/')}/{tail}" if tail else env[name]
-    return f"{env['HOME']}/{of.folder}"
+    return f"{env['HOME'] if 'HOME' in env else os.path.expanduser('~')}/{of.folder}"
 
 
 def read(agent: str, event: str, data: bytes, env: Mapping[str, str]) -> HookEvent | None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -10,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.kit import Sandbox
-from tests.kit.agents import Client, autos, checkpoints, injected, steps, tracks
+from tests.kit.agents import PROGRAM, Client, autos, checkpoints, injected, log_of, steps, tracks
 from tests.kit.tiers import some
 
 PLUGIN = ("--plugin",)
@@ -68,6 +70,14 @@ def test_equal_hooks_of_the_project_and_of_the_user_are_one(used: Sandbox, agent
     assert said == ([True, False] * 2 if both else [True] * 4), "Claude Code runs equal hooks once by itself"
     used.ok("agent", "uninstall", agent, "--user")
     assert all(heard(client, client.words["start"], (), ()))
+
+
+def test_an_event_that_comes_again_is_another_one_also_without_a_home(used: Sandbox) -> None:
+    client = Client("codex", used.path)
+    words = ["env", "-u", "HOME", PROGRAM, "hook", "codex", "SessionStart"]
+    data = json.dumps(client.payload("SessionStart", source="resume")).encode()
+    said = [subprocess.run(words, input=data, capture_output=True, cwd=used.path, check=True).stdout for _ in range(3)]
+    assert all(b"S-manual" in text for text in said) and log_of(used) == ""
 
 
 def test_hooks_at_both_levels_are_no_fault_unless_their_tracks_differ(used: Sandbox) -> None:

@@ -267,7 +267,7 @@ def _wanted(repo: Repo, root: str, event: HookEvent, *, plugin: bool) -> bool:
         # a project can bring a plugin along: it is not to act in another one that the agent has gone to
         at = next((os.environ[name] for name in of.places if os.environ.get(name)), event.cwd)
         top, real = top_of(at) if at else None, os.path.realpath(root)
-        home = os.path.join(os.path.realpath(os.environ.get("HOME") or "/"), "")
+        home = os.path.join(os.path.realpath(os.path.expanduser("~")), "")
         # a repository of dot files would take in all that the user has
         if top is not None and os.path.realpath(top) == real and not home.startswith(os.path.join(real, "")):
             return True
