@@ -129,7 +129,8 @@ class Client(Protocol):
 
     Its events. ``events``: what its own words for them mean, and what it can take there; what is not here is ``other``.
     ``shells``: its tools that run a command line; ``editors``: those that edit files.
-    ``places``: the variables in which it names the folder it works in, best first.
+    ``places``: the variables in which it names the folder it works in, best first. ``exports``: the field of a session's start
+    that names a file, below its folder, whose lines ``export NAME="VALUE"`` it sets for its commands.
 
     Its conversations. ``files``: patterns of the file of a session below ``folder``, {0} its id and {1} the first eight
     characters of that; ``rooted``: a file beside the folder of such a file that holds the path of the folder it works in.
@@ -173,6 +174,7 @@ class Client(Protocol):
     part: bytes = b""
     compacts: bytes = b""
     calls: bool = False
+    exports: str = ""
     resume: str = ""
 
     def told(self, fields: Fields, env: Mapping[str, str]) -> dict[str, object] | None:

@@ -72,6 +72,7 @@ class Droid(Client):
     editors = ("Create", "Edit", "MultiEdit", "ApplyPatch")
     places = ("FACTORY_PROJECT_DIR",)
     files = ("sessions/*/{0}.jsonl",)
+    exports = "CLAUDE_ENV_FILE"
     mark = rb'"type"\s*:\s*"(?:message|compaction_state)"'
     compacts = rb'"type"\s*:\s*"compaction_state"'
     part = rb'"callingSessionId"\s*:\s*"'

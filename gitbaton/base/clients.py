@@ -31,10 +31,10 @@ else:
 
 @value
 class KnownClient:
-    """A client as far as others than its module know it. ``session``: the variable that is set for what it starts, with the id
-    that its hooks get, and ``mark`` another one that is set there and that no fork of it sets; empty where there is none.
-    ``runs``: an expression for the files of a work tree that it runs, or takes commands from, when it is opened there.
-    ``database``: it keeps what was said in one."""
+    """A client as far as others than its module know it. ``session``: the variable that is set for what it starts, by itself or
+    at our word, with the id that its hooks get, and ``mark`` another one that it sets there and that no fork of it sets; empty
+    where there is none. ``runs``: an expression for the files of a work tree that it runs, or takes commands from, when it is
+    opened there. ``database``: it keeps what was said in one."""
 
     session: str = ""
     mark: str = ""
@@ -49,12 +49,14 @@ KNOWN = {
     ),
     "codex": KnownClient(session="CODEX_SESSION_ID", runs=r"\.codex/.*"),
     "gemini": KnownClient(mark="GEMINI_CLI", runs=r"\.gemini/.*"),
-    "opencode": KnownClient(mark="OPENCODE_PID", runs=r"\.opencode/.*|opencode\.jsonc?", database=True),
+    "opencode": KnownClient(
+        session="GIT_BATON_OPENCODE_SESSION", mark="OPENCODE_PID", runs=r"\.opencode/.*|opencode\.jsonc?", database=True
+    ),
     "copilot": KnownClient(session="COPILOT_AGENT_SESSION_ID", runs=r"\.github/hooks/.*"),
     "cursor": KnownClient(runs=r"\.cursor/.*"),
-    "kilo": KnownClient(mark="KILO", runs=r"\.kilo(?:code)?/.*|kilo\.jsonc?", database=True),
+    "kilo": KnownClient(session="GIT_BATON_KILO_SESSION", mark="KILO", runs=r"\.kilo(?:code)?/.*|kilo\.jsonc?", database=True),
     "qwen": KnownClient(session="QWEN_CODE_SESSION_ID", runs=r"\.qwen/.*"),
-    "droid": KnownClient(runs=r"\.factory/.*"),
+    "droid": KnownClient(session="GIT_BATON_DROID_SESSION", runs=r"\.factory/.*"),
 }
 """The clients that we know, in the order of their birth here: each has a module of its name. (Gemini CLI sets a variable for
 hooks alone.)"""
@@ -108,7 +110,8 @@ def agents_of(env: Mapping[str, str]) -> list[Agent]:
         session = env.get(of.session, "") if of.session else ""
         if session.isascii() and session.isprintable() and 0 < len(session) <= 128:
             found.append(Agent(name=name, session=session))
-    return found + [Agent(name=name) for name, of in KNOWN.items() if of.mark and env.get(of.mark)]
+    named = {agent.name for agent in found}
+    return found + [Agent(name=name) for name, of in KNOWN.items() if name not in named and of.mark and env.get(of.mark)]
 
 
 def agent_of(env: Mapping[str, str]) -> Agent | None:

@@ -16,6 +16,7 @@ TRAILERS = {
     "copilot": "copilot:scripted",
     "qwen": "qwen:scripted",
     "kilo": "kilo:scripted/model",
+    "droid": "droid:scripted",
 }
 
 

@@ -138,9 +138,13 @@ SHELLS: list[tuple[str, str]] = [
     ),
     ("codex", "CODEX_CI=1 CODEX_SESSION_ID=s CODEX_THREAD_ID=s CODEX_TOOL_CALL_ID=call_2 CODEX_VERSION=0.171.0 GIT_PAGER=cat"),
     ("copilot", "COPILOT_AGENT_SESSION_ID=s COPILOT_CLI=1 COPILOT_CLI_BINARY_VERSION=1.0.102 GIT_OPTIONAL_LOCKS=0"),
+    ("droid", "GIT_BATON_DROID_SESSION=s GIT_EDITOR=true GIT_SEQUENCE_EDITOR=true FORCE_COLOR=0"),
     ("gemini", "GEMINI_CLI=1 GEMINI_CLI_NO_RELAUNCH=true GIT_PAGER=cat"),
-    ("kilo", "AGENT=1 KILO=1 KILOCODE_FEATURE=cli KILOCODE_VERSION=7.7.9 KILO_PID=2127 KILO_PROCESS_ROLE=main OPENCODE=1"),
-    ("opencode", "AGENT=1 OPENCODE=1 OPENCODE_PID=14931"),
+    (
+        "kilo",
+        "AGENT=1 KILO=1 KILOCODE_VERSION=7.7.9 KILO_PID=2127 KILO_PROCESS_ROLE=main OPENCODE=1 GIT_BATON_KILO_SESSION=s",
+    ),
+    ("opencode", "AGENT=1 OPENCODE=1 OPENCODE_PID=14931 GIT_BATON_OPENCODE_SESSION=s"),
     ("qwen", "QWEN_CODE=1 QWEN_CODE_AGENT_ID= QWEN_CODE_MODEL=scripted QWEN_CODE_PROMPT_ID=s#0 QWEN_CODE_SESSION_ID=s"),
 ]
 
@@ -149,6 +153,17 @@ SHELLS: list[tuple[str, str]] = [
 def test_what_a_client_sets_for_its_commands_names_it_alone(name: str, shell: str) -> None:
     env = dict(variable.split("=") for variable in shell.split())
     assert [agent.name for agent in agents_of(env)] == [name]
+
+
+def test_a_session_that_is_told_no_prompts_is_at_work_until_it_ends(repo: Sandbox) -> None:
+    repo.ok("install", "--trailers")
+    repo.ok("snapshot", "--track", "t", "begin")
+    client = Client("droid", repo.path)
+    client.fire("start")
+    env = {"GIT_BATON_DROID_SESSION": client.session}
+    assert commit(repo, "-m", "one", env=env) == "one\n\nAssisted-by: droid"
+    client.fire("end")
+    assert commit(repo, "-m", "two", env=env) == "two"
 
 
 def test_two_agents_are_two_lines(talk: Talk) -> None:

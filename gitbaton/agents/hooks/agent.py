@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from gitbaton.agents.client import OURS, answer, client, folder, line_of, read
 from gitbaton.agents.hooks.guard import CAME_AT, LATE, AgainError, DeadlineError, deadline, log
 from gitbaton.base import terminal
-from gitbaton.base.clients import HookEvent
+from gitbaton.base.clients import KNOWN, HookEvent
 from gitbaton.base.errors import BatonError, NotARepositoryError
 from gitbaton.base.values import TYPE_CHECKING, replace, value
 
@@ -110,6 +110,8 @@ def run(words: list[str]) -> None:
         with deadline(seconds):
             work.data = terminal.read_input(MAX_PAYLOAD)
             work.event = _placed(read(call.agent, call.event, work.data, os.environ))
+            if work.event is not None and work.event.moment == "start" and work.late is None:
+                _introduce(work.event, work.data)
             if work.event is not None and work.event.moment == "command":
                 _guard(work, work.event)
             elif work.event is not None and work.event.moment in ("child-start", "child-end"):
@@ -142,6 +144,26 @@ def _placed(event: HookEvent | None) -> HookEvent | None:
         return event
     with open(fd, "rb") as file:
         return replace(event, child=re.search(of.part, file.readline(BLOCK)) is not None)
+
+
+def _introduce(event: HookEvent, data: bytes) -> None:
+    """Have a client that takes variables from its hooks name the session to the commands that it runs. Never raises."""
+    of, session = client(event.agent), event.session or ""
+    if of is None or not of.exports or not re.fullmatch(r"[A-Za-z0-9_-]{1,128}", session) or not os.environ.get("HOME"):
+        return
+    from gitbaton.agents.payload import absolute, fields_of
+    from gitbaton.base.system.files import closing_fd, open_below, write_all
+
+    home = folder(of, os.environ)
+    *above, name = os.path.relpath(absolute(fields_of(data).get(of.exports)) or "/", home).split(os.sep)
+    if above and ".." not in (*above, name):  # what the client did not lay in its own folder is not written
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        with (
+            suppress(OSError),
+            closing_fd(open_below(home, above)) as at,
+            closing_fd(os.open(name, flags, 0o600, dir_fd=at)) as fd,
+        ):
+            write_all(fd, f'export {KNOWN[event.agent].session}="{session}"\n'.encode())
 
 
 def _seconds(call: HookCall) -> float:

@@ -58,8 +58,8 @@ def _at_work(baton: Baton, agent: Agent, env: Mapping[str, str]) -> HookEvent | 
     session, transcript = agent.session, ""
     if session is not None:
         found = sessions.last(baton.repo, agent)
-        if found is not None and not _goes_on(*found):
-            return None
+        if found is not None and not _goes_on(*found) and (found[0].prompt or found[0].ended):
+            return None  # of one without prompts a client does not tell when its turn begins
         transcript = found[0].transcript if found is not None else ""
     elif known := [one for one in sessions.known(baton.repo) if one[0].agent == agent.name]:
         going = [one for one in known if _goes_on(*one[1:])]

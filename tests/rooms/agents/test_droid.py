@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -176,6 +177,37 @@ def test_rows_of_hooks_stand_beside_the_branch() -> None:
     summary = json.dumps({"type": "compaction_state", "id": "s", "timestamp": AT, "summaryText": "in short"}).encode()
     assert [part.content for part in shown(CLIENT, summary) if part.summary] == ["in short"]
     assert CLIENT.light({"type": "compaction_state", "systemInfo": {"x": 1}}) == {"type": "compaction_state"}
+
+
+def test_its_commands_are_told_the_session_in_the_file_that_it_gives_for_that(repo: Sandbox) -> None:
+    client = Client("droid", repo.path)
+    file = Path(client.payload("SessionStart")["CLAUDE_ENV_FILE"])
+    client.fire("start")
+    assert not file.exists(), "there is no folder for it"
+    file.parent.mkdir(parents=True)
+    client.fire("start")
+    line = f'export GIT_BATON_DROID_SESSION="{client.session}"\n'
+    assert file.read_text() == line and file.stat().st_mode & 0o777 == 0o600
+    file.write_text("export THEIRS='1'\n")
+    client.fire("start")
+    assert file.read_text() == f"export THEIRS='1'\n{line}"
+
+
+def test_no_file_is_written_that_it_did_not_lay_in_its_own_folder(repo: Sandbox, tmp_path: Path) -> None:
+    client = Client("droid", repo.path)
+    folder = client.home / ".factory"
+    folder.mkdir()
+    for name in ("theirs", "shells"):
+        (tmp_path / name).write_text("as it was\n")
+    (folder / "link").symlink_to(tmp_path)
+    (folder / "env").symlink_to(tmp_path / "shells")
+    os.mkfifo(folder / "pipe")
+    places = (tmp_path / "theirs", folder / "link/theirs", folder / "env", folder / "../theirs", folder / "pipe", folder)
+    for place in (*map(str, places), "theirs", "", 7, None, f"{folder}/\0"):
+        client.fire("start", CLAUDE_ENV_FILE=place)
+    client.send("SessionStart", client.payload("SessionStart", session_id='"; x', CLAUDE_ENV_FILE=f"{folder}/new"))
+    assert {(tmp_path / name).read_text() for name in ("theirs", "shells")} == {"as it was\n"}
+    assert {path.name for path in folder.iterdir()} == {"link", "env", "pipe"}
 
 
 @pytest.mark.deep

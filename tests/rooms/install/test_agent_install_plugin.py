@@ -167,6 +167,15 @@ def test_children_and_requests_without_a_session_are_skipped(repo: Sandbox, tmp_
     assert session.calls() == [] and said[3]["system"] == ["You are", "more"]
 
 
+def test_the_agents_commands_know_their_session_and_a_terminal_of_the_users_does_not(repo: Sandbox, tmp_path: Path) -> None:
+    session = Session(repo, tmp_path)
+    said = session.run(
+        ("shell.env", {"cwd": "/", "sessionID": "s1", "callID": "c"}, {"env": {"THEIRS": "1"}}),
+        ("shell.env", {"cwd": "/"}, {"env": {}}),
+    )
+    assert said == [{"env": {"THEIRS": "1", "GIT_BATON_OPENCODE_SESSION": "s1"}}, {"env": {}}]
+
+
 def test_a_command_that_may_be_destructive_is_told_before_it_runs(repo: Sandbox, tmp_path: Path) -> None:
     session = Session(repo, tmp_path)
     repo.git("config", "--add", "baton.guardCommand", "npm run format")

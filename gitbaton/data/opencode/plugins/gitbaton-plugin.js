@@ -129,6 +129,10 @@ export const GitBaton = async ({ directory, worktree }) => {
       const words = (parts || []).filter((part) => part.type === "text" && !part.synthetic).map((part) => part.text)
       if (words.length) call("prompt", sessionID, { prompt: words.join("\n") })
     }),
+    // Commands of the agent know their session: what they commit or snapshot is its own.
+    "shell.env": quiet(async ({ sessionID }, { env }) => {
+      if (ours(sessionID)) env[`GIT_BATON_${AGENT.toUpperCase()}_SESSION`] = sessionID
+    }),
     "tool.execute.before": quiet(async ({ tool, sessionID }, { args } = {}) => {
       const command = tool === "bash" && args ? args.command : undefined
       if (typeof command === "string" && guarded(command)) call("command", sessionID, { command, child: children.has(sessionID) })
