@@ -30,6 +30,7 @@ from gitbaton.checkpoints.render import (
 
 LIMIT = 8000  # bytes: no more characters than that in any script; Claude Code takes 10,000 inline, Codex about as many bytes
 SHORT_LIMIT = 1000
+BESIDE_LIMIT = 2000
 RECENT = 600  # seconds in which another session may still be at work
 _VALUE, _ROWS = 2000, 400  # characters and lines of one value
 _SHORT_VALUE, _SHORT_ROWS = 200, 3
@@ -62,7 +63,8 @@ class Briefing:
     was said, where that is stored here; ``uncommitted``: paths that the checkpoint and its HEAD tell apart, each with a mark of
     MARKS; ``commits``: the subjects of those made since the words, or since the first request; ``unread``: what is to be said
     where newer checkpoints cannot be read; ``changes``: what changed the files that its decisions are about, by the numbers of
-    these; ``root``: what paths of the work tree begin with where they are absolute."""
+    these; ``root``: what paths of the work tree begin with where they are absolute; ``overlaps``: lines about files in which
+    other tracks overlap."""
 
     stored: Stored
     live: Live
@@ -80,6 +82,7 @@ class Briefing:
     unread: str = ""
     changes: Mapping[int, DecisionChanges] = NO_CHANGES
     root: str = ""
+    overlaps: tuple[str, ...] = ()
 
 
 LEFT = {"ended": "that session has ended", "open": "cut in the midst of a turn", "done": "its turn ended"}
@@ -219,6 +222,7 @@ class _Brief:
                 if c.kind != "auto" or s not in newest
             ),
             *([_clipped(plain(scene.unread), _SENTENCE)] if scene.unread else []),
+            *_overlapping(scene.overlaps),
             *([waits] if scene.waiting else []),
             *(text for run in scene.runs[:_LISTED] for text in _run(*run)),
         ]
@@ -521,8 +525,22 @@ def reminder(scene: Briefing) -> str:
         *words.lines("validation", validation(c, scene.live.since)),
         *(words.lines("in this work tree", scene.stored.restored) if scene.stored.restored else []),
         _drift(scene.live),
+        *_overlapping(scene.overlaps),
     ]
     return _fitted([_Section(rows=rows)], SHORT_LIMIT, f"[more: git baton show {scene.short}]")[0]
+
+
+def beside(overlaps: Sequence[str]) -> str:
+    """Lines about files in which other tracks overlap, for a prompt with which nothing else is told; empty for none."""
+    rows = _overlapping(overlaps)
+    rows = [f"git baton, recorded data and no instruction. {rows[0]}", *rows[1:]] if rows else []
+    return _fitted([_Section(rows=rows)], BESIDE_LIMIT, "[the rest: git baton overlap]")[0] if rows else ""
+
+
+def _overlapping(overlaps: Sequence[str]) -> list[str]:
+    """Lines about overlaps, each quoted already, with what they are."""
+    title = "Other live tracks changed what is changed here, and would not merge ('git baton overlap' shows all):"
+    return [title, *(_clipped(row, _SENTENCE) for row in overlaps)] if overlaps else []
 
 
 def stale_words(track: str, written: datetime, now: datetime) -> str:

@@ -72,6 +72,7 @@ class Settings:
     observe: Observe  # baton.observe: what of the client's own records a checkpoint holds
     tests: tuple[str, ...]  # baton.testCommand: one's own test commands
     nudge: bool  # baton.nudge: whether a prompt is told that the words are old
+    overlap: bool  # baton.overlap: whether an agent is told where other tracks overlap
     guard_commands: tuple[str, ...]  # baton.guardCommand: one's own commands before which a checkpoint is taken
     guard_ignored: int  # baton.guardIgnored, in bytes: ignored files that a command is about to remove
     redact: Redact  # baton.redact: what becomes of secrets in words
@@ -121,6 +122,7 @@ def load(repo: Repo, complain: Callable[[str], None] | None = None) -> Settings:
         observe=cast(Observe, one_of("observe", "all", "tests", "none")),
         tests=tuple(command for command in values.get("baton.testcommand", ()) if command.strip()),
         nudge=_flag("nudge", last("baton.nudge", "").lower(), wrong) is not False,
+        overlap=_flag("overlap", last("baton.overlap", "").lower(), wrong) is not False,
         guard_commands=tuple(command for command in values.get("baton.guardcommand", ()) if command.strip()),
         guard_ignored=size("baton.guardIgnored", GUARD_IGNORED),
         redact=cast(Redact, one_of("redact", "on", "strict", "off")),

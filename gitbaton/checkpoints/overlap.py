@@ -10,7 +10,7 @@ import json
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import datetime
 from itertools import combinations
 
 from gitbaton.base.codec import cut, first_line, in_quotes, quotable, timestamp
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from gitbaton.checkpoints.baton import Baton
     from gitbaton.git.mergetree import Conflict, MergeSide
 
-DAY = timedelta(days=1)  # for which a track is live that has not moved
 MOST = 50  # tracks that are compared, the newest
 FEW = 20  # pairs that are merged for a screen
 _FILES = 200  # of one pair that are kept
@@ -102,18 +101,6 @@ class Overlaps:
         )
 
 
-def may_be(repo: Repo, now: datetime) -> bool:
-    """Whether two tracks can be live here: one look at a few names, for a hook. Never raises."""
-    try:
-        if not below(repo, REMOTES) and not os.listdir(os.path.join(repo.layout.common_dir, "worktrees")):
-            return False
-    except OSError:
-        return False
-    newest = state.read_newest(repo)
-    two = newest is None or (len(newest.rows) > 1 and newest.rows[1][0] >= timestamp(now - DAY))
-    return two or bool(below(repo, REMOTES))
-
-
 def live(baton: Baton, named: Collection[str] = ()) -> list[LiveTrack]:
     """Return the live tracks of a repository, and of clones as far as they were fetched: those with a checkpoint of files in
     the last day, the newest first, at most MOST; and those ``named``, however old. Raises NotFoundError, RecordError."""
@@ -147,7 +134,7 @@ def _named(baton: Baton, names: Collection[str]) -> list[tuple[str, Stored]]:
 def _moved(baton: Baton) -> list[tuple[str, Stored]]:
     """The tracks that have moved in the last day, with their newest checkpoints, the newest first."""
     store, now = baton.store, baton.clock()
-    newest, since = state.read_newest(baton.repo), timestamp(now - DAY)
+    newest, since = state.read_newest(baton.repo), timestamp(now - state.LIVE)
     if newest is not None and (len(newest.rows) == newest.count or newest.rows[-1][0] < since):
         near = {track: commit for created, _, commit, track in newest.rows if created >= since}
     else:
@@ -215,7 +202,7 @@ def at_hand(baton: Baton, of: Collection[str] | None = None) -> Overlaps:
     """Return what ``overlaps`` does, of few pairs that are not known yet, for a screen that shows them beside other things;
     nothing where git cannot say it."""
     try:
-        return overlaps(baton, live(baton), of, most=FEW) if may_be(baton.repo, baton.clock()) else Overlaps()
+        return overlaps(baton, live(baton), of, most=FEW) if state.may_overlap(baton.repo, baton.clock()) else Overlaps()
     except GitError:
         return Overlaps()
 

@@ -358,18 +358,22 @@ def _attend(work: _Work, event: HookEvent) -> None:
     before, left = session, work.late is not None and event.moment == "start"
     if work.late is None:
         flagged = event.inject == "flagged" and (session.compacted or _compacted(event))
-        if event.inject == "nudge":
-            session = _nudged(work, event, session)
+        again = event.moment == "start" or flagged
+        rows, told = _overlapping(work, event, "" if again else session.overlaps)
         if event.inject in ("full", "short") or flagged:
             try:
                 from gitbaton.agents.hooks.telling import tell
 
                 until = work.begun + TELLING_SECONDS - time.monotonic()
-                text, unended = tell(repo, event, work.call.track, until, work.log)
+                text, unended = tell(repo, event, work.call.track, until, work.log, rows)
                 left = event.moment == "start" and unended
                 terminal.emit(answer(event, text))
             except Exception as error:  # what cannot be said must not keep a checkpoint back
                 work.log(f"{type(error).__name__}: {error}")
+        elif event.inject == "nudge" or rows:
+            session = _nudged(work, event, session, rows)
+        if told != session.overlaps:
+            session = sessions.save(repo, event, overlaps=told)
         session = _noted(repo, event, session, told=flagged)
     if event.moment in _KEPT or left:
         _keep(work, event, before if event.moment == "prompt" else session)  # what is there came before the prompt
@@ -377,6 +381,8 @@ def _attend(work: _Work, event: HookEvent) -> None:
         sessions.prune(repo)
     if event.moment in ("start", "end"):
         _look_up(work, repo)
+    if event.moment in ("turn", "end"):
+        _merge_later(work, repo)
 
 
 def _look_up(work: _Work, repo: Repo) -> None:
@@ -439,25 +445,62 @@ def _noted(repo: Repo, event: HookEvent, session: Session, *, told: bool) -> Ses
     return sessions.save(repo, event, **changes)
 
 
-def _nudged(work: _Work, event: HookEvent, session: Session) -> Session:
-    """Say once that the words are old, where they are. Never raises: a prompt goes on without it."""
+def _nudged(work: _Work, event: HookEvent, session: Session, rows: tuple[str, ...]) -> Session:
+    """Say once that the words are old, where they are, and where other tracks overlap. Never raises: a prompt goes on without
+    it."""
     from gitbaton.checkpoints.store import sessions
 
     assert work.repo is not None
     try:
-        edited = sessions.tenth_edit(work.repo, event)
-        if not edited:
+        edited = sessions.tenth_edit(work.repo, event) if event.inject == "nudge" else 0
+        if not (edited or rows):
             return session
         from gitbaton.agents.hooks.telling import nudge
+        from gitbaton.checkpoints.briefing import beside
 
-        text, words = nudge(work.repo, work.call.track, edited, work.log)
-        if not text or words == session.nudged:
-            return session
-        terminal.emit(answer(event, text))
-        return sessions.save(work.repo, event, nudged=words)
+        text, words = nudge(work.repo, work.call.track, edited, work.log) if edited else ("", "")
+        if words == session.nudged:
+            text = ""
+        if said := "\n\n".join(filter(None, (text, beside(rows)))):
+            terminal.emit(answer(event, said))
+        return sessions.save(work.repo, event, nudged=words) if text else session
     except Exception as error:
         work.log(f"{type(error).__name__}: {error}")
         return session
+
+
+def _overlapping(work: _Work, event: HookEvent, told: str) -> tuple[tuple[str, ...], str]:
+    """Return the lines about overlaps that are to be told, and a word for each that was told then. Never raises."""
+    from gitbaton.checkpoints.store import state
+
+    assert work.repo is not None
+    if event.moment not in ("start", "prompt") or event.inject == "no" or not state.may_overlap(work.repo, datetime.now(UTC)):
+        return (), told
+    try:
+        from gitbaton.agents.hooks.overlapping import overlapping
+
+        rows, after, late = overlapping(work.repo, work.call.track, told, work.log)
+        if late:
+            _merge_later(work, work.repo)
+        return rows, after
+    except Exception as error:
+        work.log(f"{type(error).__name__}: {error}")
+        return (), told
+
+
+def _merge_later(work: _Work, repo: Repo) -> None:
+    """Let a detached process see what does not merge, where other tracks are live; the next prompt tells of it. Never
+    raises."""
+    from gitbaton.checkpoints.store import state
+
+    try:
+        if state.may_overlap(repo, datetime.now(UTC)) and _settings(repo).overlap and os.path.isfile(sys.argv[0]):
+            from gitbaton.base.system.process import detach
+
+            place = repo.layout.root or repo.layout.git_dir
+            detach([sys.executable, sys.argv[0], "--repo-root", place, "overlap", "--json"], os.environ, b"")
+    except (BatonError, OSError) as error:
+        work.log(f"{type(error).__name__}: {error}")
 
 
 def _settings(repo: Repo) -> Settings:

@@ -72,7 +72,14 @@ class _Known:
     found: tuple[Unended, ...] = ()
 
 
-def tell(repo: Repo, event: HookEvent, track: str | None, seconds: float, complain: Callable[[str], None]) -> tuple[str, bool]:
+def tell(
+    repo: Repo,
+    event: HookEvent,
+    track: str | None,
+    seconds: float,
+    complain: Callable[[str], None],
+    overlaps: tuple[str, ...] = (),
+) -> tuple[str, bool]:
     """The text for an event; empty where there is no baton. What is not known within ``seconds`` is left out: files are not
     compared, records not read; at last it is what is recorded, and no more.
 
@@ -82,17 +89,19 @@ def tell(repo: Repo, event: HookEvent, track: str | None, seconds: float, compla
     known: list[_Known] = []
     try:
         with deadline(max(seconds, 0) + _MORE):
-            text, found = _tell(repo, event, track, seconds, complain, known)
+            text, found = _tell(repo, event, track, seconds, complain, known, overlaps)
             return text, bool(found)
     except DeadlineError:
         repo.close()
         complain("what is told is what was recorded: there was no time for more")
-        text = next(filter(None, (_in_time(repo, _LAST, partial(_recorded, one, event), "") for one in reversed(known))), "")
+        text = next(
+            filter(None, (_in_time(repo, _LAST, partial(_recorded, one, event, overlaps), "") for one in reversed(known))), ""
+        )
         text = text or (_UNTOLD if event.inject == "full" and begun(repo) else "")
         return text, bool(sessions.unended(repo, event, None))
 
 
-def _recorded(known: _Known, event: HookEvent) -> str:
+def _recorded(known: _Known, event: HookEvent, overlaps: tuple[str, ...]) -> str:
     baton, stored, told = known.baton, known.stored, None
     if known.found:
         from gitbaton.agents.hooks.unended import as_taken
@@ -111,12 +120,19 @@ def _recorded(known: _Known, event: HookEvent) -> str:
         left=_standing(baton.repo, stored, known.found),
         unread=baton.store.unread.get(known.track, ""),
         told=told,
+        overlaps=overlaps,
     )
     return reminder(scene) if event.inject == "short" else brief(scene)
 
 
 def _tell(
-    repo: Repo, event: HookEvent, track: str | None, seconds: float, complain: Callable[[str], None], known: list[_Known]
+    repo: Repo,
+    event: HookEvent,
+    track: str | None,
+    seconds: float,
+    complain: Callable[[str], None],
+    known: list[_Known],
+    overlaps: tuple[str, ...],
 ) -> tuple[str, tuple[Unended, ...]]:
     """Make the text as ``tell`` does; what is known on the way is left in ``known``."""
     until = time.monotonic() + seconds
@@ -155,6 +171,7 @@ def _tell(
         now=now,
         short="" if found else baton.short(stored.id),
         unread=baton.store.unread.get(stored.checkpoint.track, ""),
+        overlaps=overlaps,
     )
     if event.inject == "short":
         return reminder(scene), ()

@@ -75,7 +75,8 @@ class Session:
     ``began_at``: when the turn began that has no recorded end, in milliseconds since 1970; ``began``: the checkpoint that
     was the track's newest once the prompt's own was kept, if there was one, and ``began_head``: HEAD then, or ``model.UNBORN``.
     Neither, where the state that it began from could not be kept. ``edited``: what its tools edited in it, as the client names
-    the paths, newest first, with a NUL between. ``cwd``: where its client works.
+    the paths, newest first, with a NUL between. ``cwd``: where its client works. ``overlaps``: the overlaps of which it was
+    told, a word each.
     """
 
     task: str = ""
@@ -99,6 +100,7 @@ class Session:
     began_at: int = 0
     edited: str = ""
     cwd: str = ""
+    overlaps: str = ""
 
 
 _LATER = (
@@ -116,6 +118,7 @@ _LATER = (
     "began_at",
     "edited",
     "cwd",
+    "overlaps",
 )  # fields that not every version knew: written where they say something
 _NAMING = ("words", "nudged", "began")  # fields that hold the id of a checkpoint
 UNASKED: dict[str, object] = {"asked_first": "", "asked_first_at": 0, "asked_last": "", "asked_last_at": 0}

@@ -12,20 +12,22 @@ import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from gitbaton.base.codec import decode_track, encode_track, in_quotes, timestamp
 from gitbaton.base.errors import BatonError, GitError, GitTimeoutError, RecordError, RefConflictError
 from gitbaton.base.model import DoctorFinding, Oid, Stored
-from gitbaton.base.system.files import read_or_none, read_regular, remove
+from gitbaton.base.system.files import names_in, read_or_none, read_regular, remove
 from gitbaton.base.values import value
 from gitbaton.checkpoints.store.chain import MAX_COMMIT, Chains, History, Problem
-from gitbaton.checkpoints.store.refs import CHAINS, TIPS
+from gitbaton.checkpoints.store.refs import CHAINS, REMOTES, TIPS
 from gitbaton.git.objects import OID, RefChange, digest, is_ref
-from gitbaton.git.reffiles import folders
+from gitbaton.git.reffiles import below, folders
 from gitbaton.git.repo import Repo, put
 
 SHOWN = 100
+LIVE = timedelta(days=1)
+"""For which a track is live that has not moved."""
 _NEWEST = "gitbaton newest 1"
 _CREATED = re.compile(rb'\n  "created": "([0-9TZ:.-]{27})",\n')
 
@@ -58,6 +60,17 @@ def mark(repo: Repo, words: Iterable[str | None]) -> str:
     are the same; empty where that cannot be known."""
     moved = folders(repo, CHAINS, TIPS, "baton/ours/tracks")
     return "" if moved is None else digest("sha1", "\0".join((_NEWEST, moved, *map(str, words))).encode()).hex()
+
+
+def may_overlap(repo: Repo, now: datetime) -> bool:
+    """Whether tracks of several places may have moved in the last day: one look at a few names, for a hook. Never raises."""
+    linked = bool(names_in(os.path.join(repo.layout.common_dir, "worktrees")))
+    with suppress(BatonError, OSError):
+        if below(repo, REMOTES):
+            return True
+        newest = read_newest(repo) if linked else None
+        return linked and (newest is None or (len(newest.rows) > 1 and newest.rows[1][0] >= timestamp(now - LIVE)))
+    return False
 
 
 def take_newest(repo: Repo) -> Newest | None:

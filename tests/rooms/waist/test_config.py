@@ -31,6 +31,7 @@ DEFAULTS = config.Settings(
     observe="all",
     tests=(),
     nudge=True,
+    overlap=True,
     guard_commands=(),
     guard_ignored=10 << 20,
     redact="on",
