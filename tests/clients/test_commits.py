@@ -16,7 +16,7 @@ TRAILERS = {
     "copilot": "copilot:scripted",
     "qwen": "qwen:scripted",
     "kilo": "kilo:scripted/model",
-    "droid": "droid:scripted",
+    "droid": "droid:custom:scripted-0",
 }
 
 
