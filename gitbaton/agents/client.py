@@ -40,8 +40,9 @@ class Plugin:
     """Our plugin for a client, below a folder of the package's ``data``. ``manifest``: its file that says what it is, and which
     ``says`` more; ``hooks``: the one with its hooks. ``place``: where the folder goes below the client's own so that it is
     loaded. One that is taken from a marketplace alone is beside one there: ``add`` and ``drop`` are the words to its program
-    by which it takes it and gives it up, {} the marketplace. ``name``: what the client calls one that install gave it, and
-    ``gone`` what its user types to be rid of one that install did not give, {} its name."""
+    by which it takes it and gives it up, {} the marketplace; ``known``: a file in the client's folder, and where in it that one
+    stands. ``name``: what the client calls one that install gave it, and ``gone`` what its user types to be rid of one that
+    install did not give, {} its name."""
 
     folder: str
     hooks: str
@@ -50,6 +51,7 @@ class Plugin:
     says: Mapping[str, str] | None = None
     add: tuple[tuple[str, ...], ...] = ()
     drop: tuple[tuple[str, ...], ...] = ()
+    known: tuple[str, ...] = ()
     name: str = "gitbaton"
     gone: str = ""
 

@@ -91,6 +91,7 @@ class Codex(Client):
         says={"hooks": "./hooks/codex.json"},
         add=(("plugin", "marketplace", "add", "{}"), ("plugin", "add", _PLUGIN)),
         drop=(("plugin", "remove", _PLUGIN), ("plugin", "marketplace", "remove", "gitbaton")),
+        known=("config.toml", "marketplaces", "gitbaton"),
         name=_PLUGIN,
         gone="codex plugin remove {}",
     )

@@ -71,6 +71,7 @@ class Copilot(Client):
         says={"hooks": "hooks/copilot.json"},
         add=(("plugin", "marketplace", "add", "{}"), ("plugin", "install", "gitbaton@gitbaton")),
         drop=(("plugin", "uninstall", "gitbaton@gitbaton"), ("plugin", "marketplace", "remove", "gitbaton")),
+        known=("settings.json", "extraKnownMarketplaces", "gitbaton"),
         name="gitbaton@gitbaton",
         gone="copilot plugin uninstall {}",
     )

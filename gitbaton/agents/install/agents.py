@@ -347,14 +347,15 @@ def plan_plugins(where: Place, clients: Sequence[Client], *, install: bool, trus
             words = plugins.lines(where, client, gone=False)
             words = words if on is None else words[-1:] if changed else []
         else:
-            words = plugins.lines(where, client, gone=True) if on is not None else []
+            known = on is not None or (there and plugins.is_known(where, client))
+            words = plugins.lines(where, client, gone=True) if known else []
         act = ("renew" if any(target.file.data is not None for target in files) else "write") if install else "remove"
         many = "1 file" if len(changed) == 1 else f"{len(changed)} files"
         shape = f"{act} the plugin of {client.title} in '{shown(where, plugins.home(where, client))}', {many}"
         files_step = (
             [replace(changed[0], text=shape, run=_all(changed, "run"), check=_all(changed, "check"))] if changed else []
         )
-        calls = _calls(where, client, words, draft)
+        calls = _calls(where, client, words, draft, strict=install or on is not None)  # else one of both may be gone already
         draft.steps[before:] = [*files_step, *calls] if install else [*calls, *_forgetting(where, client), *files_step]
         remarks += [f"{client.title}: {client.untrusted}"] if install and client.untrusted and not trusted else []
     plan = draft.plan([*remarks, *([plugged(everywhere(None)[0])] if install else [])])
@@ -366,13 +367,13 @@ def _all(steps: Sequence[InstallStep], what: Literal["run", "check"]) -> Callabl
     return lambda: [getattr(step, what)() for step in steps]
 
 
-def _calls(where: Place, client: Client, words: Sequence[Sequence[str]], draft: _Draft) -> list[InstallStep]:
+def _calls(where: Place, client: Client, words: Sequence[Sequence[str]], draft: _Draft, *, strict: bool) -> list[InstallStep]:
     """Return the steps that a client's own program does; where it is not there, say what is to be typed."""
     found, typed = program(client, where.env), [shlex.join([client.programs[0], *line]) for line in words]
     if found is None:
         draft.notices += [f"'{client.programs[0]}' is not on PATH; where it is: {' && '.join(typed)}"] if typed else []
         return []
-    runs = [partial(plugins.tell, found, line, where.env) for line in words]
+    runs = [partial(plugins.tell, found, line, where.env, strict=strict) for line in words]
     return [InstallStep(text=f"run '{text}'", run=run, check=lambda: None) for text, run in zip(typed, runs, strict=True)]
 
 

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from gitbaton import __version__
-from gitbaton.agents.client import Client, folder
+from gitbaton.agents.client import Client, folder, inner
 from gitbaton.agents.install.levels import (
     CLIENTS,
     HOOKS,
@@ -26,6 +26,7 @@ from gitbaton.agents.install.levels import (
     entries,
     installed,
     row,
+    settings_of,
     shown,
 )
 from gitbaton.agents.install.plan import look
@@ -142,6 +143,12 @@ def is_ours(client: Client, found: Row) -> bool:
     return client.plugin is not None and found.names[0] == client.plugin.name
 
 
+def is_known(where: Place, client: Client) -> bool:
+    """Whether a client knows the marketplace of our plugin, which it may have switched off, or given up."""
+    name, *keys = client.plugin.known if client.plugin is not None and client.plugin.known else ("",)
+    return bool(keys) and inner(settings_of(os.path.join(folder(client, where.env), name)), *keys) is not None
+
+
 def gone(where: Place, found: Row) -> str:
     """Return how the user takes away a plugin that no install gave: the line to type, or where it stands."""
     client, name = found.client, found.names[0]
@@ -175,10 +182,10 @@ def rows(places: Iterable[Place]) -> list[Row]:
     return [found for client in CLIENTS for found in (*(row(where, client) for where in known), *of[client.name])]
 
 
-def tell(program: str, words: Sequence[str], env: Mapping[str, str]) -> None:
-    """Run a client's program. Raises BatonError where it fails."""
+def tell(program: str, words: Sequence[str], env: Mapping[str, str], *, strict: bool) -> None:
+    """Run a client's program. Raises BatonError where it fails and that matters (``strict``)."""
     done = begin([program, *words], env, _SECONDS).finish()
-    if done.code:
+    if done.code and strict:
         said = " ".join(f"{os.fsdecode(done.out)} {done.err}".split())
         raise BatonError(f"'{os.path.basename(program)} {' '.join(words)}' ended with {done.code}: {said[-200:]}")
 

@@ -222,6 +222,19 @@ def test_install_writes_the_plugin_of_each_client_and_uninstall_takes_exactly_th
     assert below(home) == before and not seen(repo) and below(repo.path) == own
 
 
+@pytest.mark.parametrize("left", ['[plugins."gitbaton@gitbaton"]\nenabled = false\n', ""])
+def test_what_is_left_of_a_plugin_that_the_user_switched_off_or_gave_up_goes_too(repo: Sandbox, path: str, left: str) -> None:
+    home = Path(os.environ["HOME"])
+    (home / ".codex").mkdir()
+    repo.ok("agent", "install", "codex", "--plugin", env={"PATH": path})
+    (home / ".codex/config.toml").write_text(f'[marketplaces.gitbaton]\nsource = "{home}/.codex/gitbaton"\n{left}')
+    (home / "calls").unlink()
+    done = repo.ok("agent", "uninstall", "codex", "--plugin", env={"PATH": path, "FAIL": "" if left else "1"})
+    calls = ["codex plugin remove gitbaton@gitbaton", "codex plugin marketplace remove gitbaton"]
+    assert (home / "calls").read_text().splitlines() == calls and not (home / ".codex/gitbaton").exists()
+    assert [line for line in done.out.splitlines() if line.startswith("run ")] == [f"run '{call}'" for call in calls]
+
+
 TRUST = """
 [hooks.state."gitbaton@gitbaton:hooks/codex.json:stop:0:0"]
 trusted_hash = "sha256:1"
