@@ -724,6 +724,10 @@ class Baton:
             except (BatonError, OSError) as error:
                 why = os_error(error) if isinstance(error, OSError) else error
                 warnings.append(f"the checkpoint is recorded, but not all that is derived from it: {why}")
+        if self.settings.sign:
+            from gitbaton.checkpoints.store.signatures import sign_newest
+
+            warnings += sign_newest(self.store, stored, automatic=stored.checkpoint.kind == "auto")
         tend(self.repo)
         return Snapshot(stored=stored, warnings=tuple(warnings), redacted=plan.redacted, ended=plan.ended)
 

@@ -77,6 +77,7 @@ class Settings:
     guard_ignored: int  # baton.guardIgnored, in bytes: ignored files that a command is about to remove
     redact: Redact  # baton.redact: what becomes of secrets in words
     push: bool | None  # baton.push: whether anything is ever pushed without a question; None: a first push is asked about
+    sign: bool  # baton.sign: whether checkpoints are signed with the user's key
     redact_allow: tuple[str, ...]  # baton.redactAllow: regular expressions of whole secrets that are none
 
 
@@ -127,6 +128,7 @@ def load(repo: Repo, complain: Callable[[str], None] | None = None) -> Settings:
         guard_ignored=size("baton.guardIgnored", GUARD_IGNORED),
         redact=cast(Redact, one_of("redact", "on", "strict", "off")),
         push=_flag("push", last("baton.push", "").lower(), wrong),
+        sign=_flag("sign", last("baton.sign", "").lower(), wrong) is True,
         redact_allow=tuple(pattern for pattern in values.get("baton.redactallow", ()) if not _bad(pattern, wrong)),
     )
 

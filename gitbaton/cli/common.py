@@ -21,6 +21,7 @@ from gitbaton.git.loose import index_anew
 from gitbaton.git.repo import Door, Progress, Repo, discover, silent
 
 if TYPE_CHECKING:
+    from gitbaton.checkpoints.store.signatures import Vouched
     from gitbaton.cli.look import Look
 
 NOT_THERE = "put '--' before paths that are not there now"
@@ -333,7 +334,19 @@ def tell_foreign(baton: Baton, *stored: Stored) -> None:
         said = baton.store.unread.pop(one.checkpoint.track, "")
         warn_all([said] if said else [])
         if one.foreign_words:
-            terminal.tell(f"checkpoint {baton.short(one.id)} is foreign: it, or its words, came from elsewhere")
+            signed = signature_of(baton, one)
+            told = f"; {signed.words}" if signed is not None else ""
+            terminal.tell(f"checkpoint {baton.short(one.id)} is foreign: it, or its words, came from elsewhere{told}")
+
+
+def signature_of(baton: Baton, stored: Stored) -> Vouched | None:
+    """Return the verdict on a checkpoint's signature; None where nothing is to be said of it: checkpoints are not signed here,
+    and none of its track has a signature."""
+    if not (baton.settings.sign or baton.store.has_signatures(stored.checkpoint.track)):
+        return None
+    from gitbaton.checkpoints.store.signatures import told
+
+    return told(baton.store, stored)
 
 
 def warn_all(warnings: tuple[str, ...] | list[str]) -> None:

@@ -65,8 +65,15 @@ OURS = "ours"  # below our folder: the record of what was made here
 _LOCKS = ("flock", "lock/runs")  # one of them is there where any version has written
 _KEPT = b"ours\n"  # what they hold where the record was begun: one that is lost is not begun a second time
 _PLACES = ("GIT_OBJECT_DIRECTORY", BORROWED, "GIT_COMMON_DIR")
+PROGRAMS = {  # settings that name what git starts to sign and to verify, with git's own
+    "gpg.program": "gpg",
+    "gpg.openpgp.program": "gpg",
+    "gpg.x509.program": "gpgsm",
+    "gpg.ssh.program": "ssh-keygen",
+    "gpg.ssh.defaultkeycommand": "false",
+}
 # As for git's safe.directory, a repository itself cannot say these: only system, user and command line can.
-GUARDED, PROTECTED = frozenset(("baton.everywhere",)), frozenset(("system", "global", "command"))
+GUARDED, PROTECTED = frozenset(("baton.everywhere", *PROGRAMS)), frozenset(("system", "global", "command"))
 _AUTHOR = ("GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL")
 _EDGE = r"[^\0- .,:;<>\"'\\]"
 _PLAIN = re.compile(rf"{_EDGE}(?:[^\0-\x1f<>]*{_EDGE})?")  # what git takes as it is; of others it removes characters

@@ -208,7 +208,10 @@ _CORE = (
     "abbrev|sparsecheckout|filemode|symlinks|autocrlf|eol|attributesfile|sharedrepository|fsync"
     "|excludesfile|trustctime|checkstat"
 )
-_NAMED = r"(user|author)\.(name|email)|attr\.tree|hook\..*\.event|filter\..*\.(clean|smudge|process)|merge\..*\.driver"
+_NAMED = (
+    r"(user|author)\.(name|email)|user\.signingkey|gpg\..*|attr\.tree|hook\..*\.event|filter\..*\.(clean|smudge|process)"
+    r"|merge\..*\.driver"
+)
 _SETTINGS = rf"^(baton\.|advice\.baton|color\.baton\.|core\.({_CORE})$|({_NAMED})$)"
 
 

@@ -120,6 +120,13 @@ verify --ci nowhere
 verify --ci --words
 verify --foreign
 verify --ci HEAD --quiet
+verify --ci --signed
+verify --signed
+verify --signatures
+verify --signatures @
+verify --signatures nowhere
+verify --signatures --ci
+verify --signatures --words
 status
 status t
 status --at-risk

@@ -18,7 +18,7 @@ from gitbaton.checkpoints import mirror
 from gitbaton.checkpoints.baton import Baton
 from gitbaton.checkpoints.render import in_shell
 from gitbaton.checkpoints.store import CHAINS, CURRENT, NOTES
-from gitbaton.checkpoints.store.refs import META, remote_of, remote_ref
+from gitbaton.checkpoints.store.refs import META, SIGNATURES, remote_of, remote_ref
 from gitbaton.git import questions, registry
 from gitbaton.git.objects import RefChange
 from gitbaton.git.remotes import default, names
@@ -162,8 +162,8 @@ def _without_trailers(draft: HooksDraft) -> None:
 
 def refspecs(remote: str) -> tuple[str, ...]:
     """The refspecs for a configured remote: globs, which are silent where the remote has nothing of the kind."""
-    tracks, meta, notes = (remote_ref(remote, rest) for rest in ("tracks/*", "meta*", "notes*"))
-    return f"+{CHAINS}*:{tracks}", f"+{META}*:{meta}", f"+{NOTES}*:{notes}"
+    tracks, signed, meta, notes = (remote_ref(remote, rest) for rest in ("tracks/*", "signatures/*", "meta*", "notes*"))
+    return f"+{CHAINS}*:{tracks}", f"+{META}*:{meta}", f"+{NOTES}*:{notes}", f"+{SIGNATURES}*:{signed}"
 
 
 def own_refspecs(repo: Repo) -> list[tuple[str, str, str]]:

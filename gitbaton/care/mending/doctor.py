@@ -38,7 +38,7 @@ from gitbaton.git.objectlists import reachable
 from gitbaton.git.objects import RefChange, in_the_way
 from gitbaton.git.publish import WORKSHOP, stale_keeps
 from gitbaton.git.remotes import names
-from gitbaton.git.repo import Repo
+from gitbaton.git.repo import PROGRAMS, Repo
 from gitbaton.git.run import zsplit
 from gitbaton.git.worktree import crashmarker, locks
 from gitbaton.git.worktree.capture import OURS
@@ -63,6 +63,7 @@ def examine(baton: Baton) -> list[DoctorFinding]:
         _doors,
         _hooks,
         _notes,
+        _signing,
         _remotes,
         _latest,
         _refs,
@@ -293,6 +294,30 @@ def _runs_here(baton: Baton) -> Iterator[DoctorFinding]:
             yield _amiss("runs", plain(error.message), MENDS)
     if runs:
         yield _fine("runs", f"{counted(len(runs), 'run')}, {unfinished} unfinished")
+
+
+def _signing(baton: Baton) -> Iterator[DoctorFinding]:
+    """Whether the user's key signs, where checkpoints are to be signed; and programs for it that do not count."""
+    for key in sorted(PROGRAMS.keys() & baton.repo.unheeded.keys()):
+        text = f"{key} of a repository does not count when checkpoints are signed and verified, since it names a program to run"
+        yield _remark("signing", text, f"git config --unset-all {key}")
+    if not baton.settings.sign:
+        return
+    from gitbaton.checkpoints.store.signatures import SECONDS
+    from gitbaton.git.signing import check, sign
+
+    try:
+        made = sign(baton.repo, b"gitbaton doctor\n", seconds=SECONDS, asking=True)
+        said = check(baton.repo, [made])[0]
+    except GitError as error:
+        way = "git config user.signingKey ..." if not baton.repo.settings().get("user.signingkey") else ""
+        yield _amiss("signing", f"baton.sign is on, and the key does not sign: {plain(error.message)}", way)
+        return
+    who = f", as {in_quotes(plain(said.signer))}" if said.letter == "G" and said.signer else ""
+    if said.letter == "G":
+        yield _fine("signing", f"checkpoints are signed{who}")
+    else:
+        yield _remark("signing", "checkpoints are signed with a key that is not trusted here", "git baton verify --signatures")
 
 
 def _work_trees(baton: Baton) -> Iterator[DoctorFinding]:

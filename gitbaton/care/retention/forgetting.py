@@ -154,7 +154,8 @@ def _everywhere(
     talks = {(agent.name, name) for agent in agents if agent.session for name in sessions_of(agent.session)}
     conversations = tuple(talk for talk in found.conversations if (talk.agent, talk.session) in talks)
     whole = {ref: oid for ref, oid in found.refs.items() if ref not in found.broken}
-    fetched = {ref: oid for ref, oid in whole.items() if ref in holding or _copied(ref, talks)}
+    signed = {ref.replace("/tracks/", "/signatures/", 1) for ref in holding}
+    fetched = {ref: oid for ref, oid in whole.items() if ref in holding or ref in signed or _copied(ref, talks)}
 
     # Those that go along are named for their words.
     parts = [*(s for s in made.parts if s.id in made.ids), *made.cleared]

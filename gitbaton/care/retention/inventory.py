@@ -21,7 +21,18 @@ from gitbaton.checkpoints.store.chain import MAX_COMMIT
 from gitbaton.checkpoints.store.meta import Meta
 from gitbaton.checkpoints.store.meta import read as read_meta
 from gitbaton.checkpoints.store.read import NONE, PREFIXES, own_refs, torn_refs, unreadable_refs, user_tips
-from gitbaton.checkpoints.store.refs import BEFORE_MENDS, IMPORTED, META, REMOTES, RUNS, THREADS, TRANSCRIPTS, remote_of
+from gitbaton.checkpoints.store.refs import (
+    BEFORE_MENDS,
+    IMPORTED,
+    META,
+    REMOTES,
+    RUNS,
+    SIGNATURES,
+    THREADS,
+    TRANSCRIPTS,
+    remote_of,
+    signed_track,
+)
 from gitbaton.git import objectlists
 from gitbaton.git.damage import loose, torn
 from gitbaton.git.objectlists import Size
@@ -51,6 +62,7 @@ def _remote(ref: str) -> str | None:
 _KINDS: tuple[tuple[str, str, Callable[[str], object]], ...] = (  # a kind of refs, how they begin, what one of them names
     ("track", CHAINS, track_of),
     ("track", TIPS, track_of),
+    ("track", SIGNATURES, signed_track),
     ("safety", SAFETY, re.compile(re.escape(SAFETY) + "(?:main-worktree|worktrees/[^/]*)").fullmatch),
     ("transcripts", TRANSCRIPTS, conversation_name),
     ("imported", IMPORTED, lambda ref: conversation_name(ref, IMPORTED)),

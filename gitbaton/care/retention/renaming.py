@@ -17,11 +17,11 @@ from gitbaton.care.retention.removing import draft_removal, locked_removal, move
 from gitbaton.care.retention.rules import turned
 from gitbaton.checkpoints.baton import Baton
 from gitbaton.checkpoints.render import in_shell
-from gitbaton.checkpoints.store import Store, chain_ref, tip_ref
+from gitbaton.checkpoints.store import Store, chain_ref, signatures, tip_ref
 from gitbaton.checkpoints.store.join import Link, links
 from gitbaton.checkpoints.store.provenance import of_track
 from gitbaton.checkpoints.store.read import NONE
-from gitbaton.checkpoints.store.refs import META
+from gitbaton.checkpoints.store.refs import META, signatures_ref
 from gitbaton.checkpoints.store.revision import Revision, drop_deleted, find_deleted
 from gitbaton.checkpoints.store.standing import last_steps, stance
 from gitbaton.checkpoints.store.write import refuse_name
@@ -42,6 +42,11 @@ class Renaming:
     pins: Mapping[Oid, str]
     seen: Mapping[str, Oid]
     broken: Mapping[str, str] = NONE
+
+    @property
+    def signed(self) -> Oid | None:
+        """The commit of the signatures of its checkpoints."""
+        return self.seen.get(signatures_ref(self.old))
 
 
 def renaming(baton: Baton, old: str, new: str, *, held: bool = False) -> Renaming:
@@ -98,13 +103,24 @@ def _renamed(baton: Baton, made: Renaming, *, held: bool) -> list[str]:
             raise RefConflictError(f"track {in_quotes(made.old)} is not renamed: it moved meanwhile", "try again")
         revision.apply()
         drop_deleted(baton.repo, made.old, made.seen.get(chain_ref(made.old)))  # it did not go
-    return revision.warnings
+    return [*revision.warnings, *_signed_anew(baton, made.new, list(zip(made.links, new, strict=True)), made.signed)]
+
+
+def _signed_anew(baton: Baton, track: str, pairs: Sequence[tuple[Link, Link]], signed: Oid | None) -> list[str]:
+    """Sign what was signed before it was written anew, as far as there is proof of it; return warnings."""
+    if signed is None:
+        return []
+    try:
+        known = signatures.read(baton.store, signed)
+    except (RecordError, GitError) as error:
+        return [f"signatures are lost: {error.message}"]
+    return signatures.sign_anew(baton.store, track, pairs, known, on=baton.settings.sign)
 
 
 @value
 class Return:
     """A deleted track that comes back: its newest commit, its checkpoints, oldest first, those made here, how many of it are
-    forgotten, and how many others of its name were deleted before."""
+    forgotten, how many others of its name were deleted before, and the commit of its signatures."""
 
     track: str
     tip: Oid
@@ -112,6 +128,7 @@ class Return:
     ours: frozenset[Oid]
     forgotten: int = 0
     others: int = 0
+    signed: Oid | None = None
 
 
 def returning(baton: Baton, name: str) -> Return:
@@ -129,7 +146,7 @@ def returning(baton: Baton, name: str) -> Return:
         raise NotFoundError(
             f"no deleted track {in_quotes(track)} is known here", "'git baton tracks' lists those that are here"
         )
-    tip, ours = gone[0]
+    tip, ours, signed = gone[0].tip, gone[0].ours, gone[0].signed
     try:
         chain = links(store, track, tip)
         objectlists.reached(baton.repo, [tip], [])
@@ -139,7 +156,7 @@ def returning(baton: Baton, name: str) -> Return:
     if not stay:
         raise NotFoundError(f"every checkpoint of track {in_quotes(track)} is forgotten")
     forgotten, others = len(chain) - len(stay), len(gone) - 1
-    return Return(track=track, tip=tip, links=tuple(stay), ours=ours, forgotten=forgotten, others=others)
+    return Return(track=track, tip=tip, links=tuple(stay), ours=ours, forgotten=forgotten, others=others, signed=signed)
 
 
 def room(store: Store, track: str) -> str:
@@ -165,7 +182,8 @@ def bring_back(baton: Baton, made: Return) -> list[str]:
             raise RefConflictError(f"track {in_quotes(made.track)} was made meanwhile", "try again")
         revision.apply()
         drop_deleted(baton.repo, made.track, made.tip)
-    return [*revision.warnings, *baton.refresh()]
+    said = _signed_anew(baton, made.track, list(zip(made.links, new, strict=True)), made.signed)
+    return [*revision.warnings, *said, *baton.refresh()]
 
 
 def rewritten(algorithm: Algorithm, chain: Sequence[Link], track: str) -> tuple[list[Link], dict[Oid, Oid]]:

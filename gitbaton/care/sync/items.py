@@ -19,7 +19,18 @@ from gitbaton.checkpoints.store import CHAINS, NOTES, Store
 from gitbaton.checkpoints.store import meta as metas
 from gitbaton.checkpoints.store.meta import Meta
 from gitbaton.checkpoints.store.read import NONE, own_refs, torn_refs, unreadable_refs, user_tips
-from gitbaton.checkpoints.store.refs import IMPORTED, META, REMOTES, RUNS, SAFETY, TRANSCRIPTS, remote_ref, track_of
+from gitbaton.checkpoints.store.refs import (
+    IMPORTED,
+    META,
+    REMOTES,
+    RUNS,
+    SAFETY,
+    SIGNATURES,
+    TRANSCRIPTS,
+    remote_ref,
+    signed_track,
+    track_of,
+)
 from gitbaton.git.remotes import Connection, place_address
 from gitbaton.langgraph.threads.names import LATE, THREADS, names_of, ref_of
 from gitbaton.runs.journal.values import run_of
@@ -275,6 +286,9 @@ def item_of(ref: str) -> Item | None:
     if ref.startswith(CHAINS):
         track = track_of(ref)
         return ("track", track) if track is not None else None
+    if ref.startswith(SIGNATURES):  # which go where their track goes
+        track = signed_track(ref)
+        return ("track", track) if track is not None else None
     if ref.startswith(RUNS):
         run = run_of(ref.removeprefix(RUNS))
         return ("run", run) if run is not None else None
@@ -322,7 +336,7 @@ def look(line: Connection, place: str | None = None, *, everything: bool = False
     """Ask a remote, or one of its push addresses, for the refs in our rooms, or for all. Raises RemoteError."""
     refs = line.listed(*(() if everything else (OURS + "*", NOTES)), place=place)
     items = {ref: item for ref in refs if (item := item_of(ref)) is not None}
-    tracks = {item[1]: refs[ref] for ref, item in items.items() if item[0] == "track"}
+    tracks = {item[1]: refs[ref] for ref, item in items.items() if ref.startswith(CHAINS)}
     ours = (ref for ref in refs if ref.startswith(OURS) and ref != META and not ref.startswith(_OTHERS))
     return RemoteRefs(refs=refs, items=items, tracks=tracks, strange=tuple(ref for ref in ours if ref not in items))
 
@@ -350,7 +364,7 @@ def broken_refs(baton: Baton, line: Connection, choice: Choice) -> dict[str, str
     git does not see them when it fetches."""
     found = unreadable_refs(baton.store, own_refs(baton.store))
     line.hidden |= found.keys()
-    tracks = {ref: track_of(own(ref)) for ref in found}
+    tracks = {ref: track_of(own(ref)) or signed_track(own(ref)) for ref in found}
     return {ref: why for ref, why in found.items() if (name := tracks[ref]) is None or choice.takes(("track", name))}
 
 

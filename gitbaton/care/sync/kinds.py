@@ -15,15 +15,16 @@ from gitbaton.base.values import replace
 from gitbaton.care.sync.items import Choice, Fetched, FutureCheckpoint, Move, RemoteRefs, here, item_of, said
 from gitbaton.checkpoints.baton import Baton
 from gitbaton.checkpoints.render import in_shell
-from gitbaton.checkpoints.store import NOTES, Store, chain_ref
+from gitbaton.checkpoints.store import NOTES, Store, chain_ref, signatures
 from gitbaton.checkpoints.store import meta as metas
 from gitbaton.checkpoints.store.chain import MAX_COMMIT, root_objects
 from gitbaton.checkpoints.store.join import Link, Places, links, marks, merged, on_top, plan_notes
 from gitbaton.checkpoints.store.meta import Meta
 from gitbaton.checkpoints.store.read import SLACK
-from gitbaton.checkpoints.store.refs import IMPORTED, META, RUNS, TRANSCRIPTS, fetched_ref
+from gitbaton.checkpoints.store.refs import IMPORTED, META, RUNS, SIGNATURES, TRANSCRIPTS, fetched_ref, signatures_ref
 from gitbaton.checkpoints.store.write import NOBODY
 from gitbaton.git.objects import NewObject, author_at, walk_notes
+from gitbaton.git.reffiles import below
 from gitbaton.runs.journal.chain import read
 
 
@@ -334,6 +335,40 @@ def meta_move(store: Store, seen: RemoteRefs, both: Meta) -> tuple[list[Move], l
     old = seen.refs.get(META)
     objects = metas.objects_for(store, both, (old,) if old is not None else ())
     return [Move(ref=META, action="forward" if old is not None else "new", seen=old, new=objects[-1].oid)], objects
+
+
+def signature_moves(compared: ChainComparison, moves: Sequence[Move]) -> tuple[list[Move], list[NewObject], list[str]]:
+    """Return what the remote gets of the signatures of tracks that go there: those of both sides, less those of what is
+    dropped; with the objects, and warnings. What must go does so where the server lets a ref be rewritten."""
+    store, found, objects, warnings = compared.store, list[Move](), list[NewObject](), list[str]()
+    here = below(store.repo, SIGNATURES)
+    for move in moves:
+        ref = signatures_ref(move.name) if move.kind == "track" else ""
+        old = compared.seen.refs.get(ref)
+        if move.action == "refused" or not ref or (old is None and encode_track(move.name) not in here):
+            continue
+        if move.action == "delete":
+            found += [Move(ref=ref, action="delete", seen=old)] if old is not None else []
+            continue
+        try:
+            mine = signatures.read(store, ref) if move.name in compared.ours else {}
+            theirs = signatures.read(store, old) if old is not None else {}
+        except BatonError as error:
+            warnings.append(f"the signatures of track {in_quotes(move.name)} are not pushed: {error.message}")
+            continue
+        both = {oid: blobs for oid, blobs in signatures.union(mine, theirs).items() if not compared.both.dropped(oid)}
+        going = bool(theirs.keys() - both.keys())
+        if both == theirs or not (both or compared.rewriting):
+            continue
+        if not both:
+            found.append(Move(ref=ref, action="delete", seen=old))
+            continue
+        anew = old is None or (going and compared.rewriting)
+        made = signatures.objects_for(store.objects.algorithm, both, () if anew or old is None else (old,))
+        action = "new" if old is None else "rewrite" if anew else "forward"
+        found.append(Move(ref=ref, action=action, seen=old, new=made[-1].oid))
+        objects += made
+    return found, objects, warnings
 
 
 def keeps(store: Store, compared: ChainComparison, moves: Sequence[Move]) -> str:

@@ -47,7 +47,7 @@ from gitbaton.care.sync.items import (
     room,
     said,
 )
-from gitbaton.care.sync.kinds import ChainComparison, keeps, meta_move, notes_move, run_moves, talk_moves
+from gitbaton.care.sync.kinds import ChainComparison, keeps, meta_move, notes_move, run_moves, signature_moves, talk_moves
 from gitbaton.checkpoints.baton import Baton
 from gitbaton.checkpoints.config import names_secrets
 from gitbaton.checkpoints.render import first_few, in_shell, kept_here, path_in_quotes, some
@@ -315,6 +315,8 @@ class _Push:
         if ours or any(move.action != "refused" for move in moves):  # else nothing of ours is wanted there
             told, more = meta_move(store, seen, both)
             moves, objects = [*moves, *told], [*objects, *more]
+        told, more, said_too = signature_moves(compared, moves)
+        moves, objects, warnings = [*moves, *told], [*objects, *more], [*warnings, *said_too]
         try:
             noted, more = notes_move(self.baton, compared, moves) if NOTES not in self.left else ([], [])
             left = keeps(store, compared, moves)

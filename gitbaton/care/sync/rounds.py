@@ -39,11 +39,11 @@ from gitbaton.care.sync.kinds import fetched_runs, fetched_tracks, more_notes
 from gitbaton.care.sync.push import ATTEMPTS, Manner, push
 from gitbaton.checkpoints.baton import Baton
 from gitbaton.checkpoints.render import in_shell
-from gitbaton.checkpoints.store import CHAINS, NOTES, chain_ref, state, tip_ref
+from gitbaton.checkpoints.store import CHAINS, NOTES, chain_ref, signatures, state, tip_ref
 from gitbaton.checkpoints.store import meta as metas
 from gitbaton.checkpoints.store.join import Link, marks, news
 from gitbaton.checkpoints.store.read import SLACK
-from gitbaton.checkpoints.store.refs import META, fetched_ref, remote_ref
+from gitbaton.checkpoints.store.refs import META, fetched_ref, remote_ref, signatures_ref
 from gitbaton.checkpoints.store.revision import Revision
 from gitbaton.git.objects import RefChange
 from gitbaton.git.remotes import Connection, typed
@@ -185,6 +185,7 @@ class _JoinPlan:
         if self._is_apart(track):
             self.rows.append(Joined(item=("track", track), problem="it is broken here"))
             return
+        self._signatures(track)
         try:
             found = news(self.store, track, oid)
         except (RecordError, GitError) as error:
@@ -193,6 +194,17 @@ class _JoinPlan:
         late = tuple(FutureCheckpoint(id=link.id, created=link.created) for link in found if link.created > self.limit)
         if found:
             self._join(track, [link for link in found if link.created <= self.limit], late)
+
+    def _signatures(self, track: str) -> None:
+        """Plan to take in the signatures of one fetched track; where they cannot be read, a warning."""
+        ref = signatures_ref(track)
+        theirs, own = self.seen.refs.get(ref), self.store.objects.info(ref)
+        if theirs is None or ref in self.apart or (own is not None and own.oid == theirs):
+            return
+        try:
+            self.revision.signed(track, signatures.read(self.store, theirs))
+        except (RecordError, GitError) as error:
+            self.warnings.append(f"the remote's signatures are left out: {error.message}")
 
     def _is_apart(self, track: str) -> bool:
         names = (chain_ref(track), tip_ref(track))

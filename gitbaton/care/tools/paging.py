@@ -80,6 +80,7 @@ class _PageChanges:
             if c.files is not None and before is not None:
                 self.steps[stored.id] = (before, stored.tree)
         self.paths = differences(baton.repo, sorted(set(self.steps.values())))
+        self.signed = _judged(baton, shown)
         self.newest = {s.id for s in [s for s in shown if self.steps.get(s.id) and self.named(s)][:DIFFS]}
 
     def named(self, stored: Stored) -> Sequence[str]:
@@ -114,6 +115,18 @@ class _PageChanges:
         return f"<details><summary>diff</summary><pre>{lines}</pre></details>"
 
 
+def _judged(baton: Baton, shown: Sequence[Stored]) -> Mapping[Oid, str]:
+    """Return what is said of the signatures of the newest checkpoints, where there are any in their tracks."""
+    tracks = {s.checkpoint.track for s in shown}
+    there = {track for track in tracks if baton.settings.sign or baton.store.has_signatures(track)}
+    asked = [s for s in shown if s.checkpoint.track in there][:DIFFS]
+    if not asked:
+        return {}
+    from gitbaton.checkpoints.store.signatures import verdicts  # late: most pages show none
+
+    return {oid: verdict.words for oid, verdict in verdicts(baton.store, asked)[0].items()}
+
+
 def _line(row: str) -> str:
     """A line of a diff."""
     tag = {"+": "ins", "-": "del", "@": "b"}.get(row[:1], "")
@@ -135,6 +148,7 @@ def _checkpoint(stored: Stored, lanes: Mapping[str, int], changes: _PageChanges)
         *(("tests", test_line(run, age(run.ended, c.created), run.edited)) for run in seen.tests),
         *(("plan", "\n".join(plan_items(plan))) for plan in current_plans(seen)),
         *(("agent", c.agent.name if c.agent else ""), ("branch", c.branch or "")),
+        ("signature", changes.signed.get(stored.id, "")),
     ]
     words = "".join(f"<dt>{key}<dd>{_text(text)}" for key, text in pairs if text.strip())
     ends = f'<dt>head<dd class="o">{c.head}' if c.head else ""

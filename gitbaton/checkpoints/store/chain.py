@@ -23,6 +23,8 @@ from gitbaton.checkpoints.store.refs import (
     by_name,
     chain_ref,
     fetched_ref,
+    fetched_signatures,
+    signatures_ref,
     tip_ref,
     track_of,
 )
@@ -137,6 +139,11 @@ class Chains:
         names = [name for name in map(decode_track, sorted(below(self.repo, REMOTES))) if name is not None]
         asked = ((name, self._pointed(fetched_ref(name, track))) for name in names)
         return [(name, oid) for name, oid in asked if oid is not None and oid.strip("0")]
+
+    def has_signatures(self, track: str) -> bool:
+        """Whether signatures of a track's checkpoints are here, good or not; no process is started for it."""
+        refs = (signatures_ref(track), *(fetched_signatures(remote, track) for remote, _ in self.at_remotes(track)))
+        return any(there(self.repo, ref) for ref in refs)
 
     def _pointed(self, ref: str) -> Oid | None:
         """Return the id that a ref holds, readable or not; None when there is no such ref."""

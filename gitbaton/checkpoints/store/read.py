@@ -46,6 +46,7 @@ from gitbaton.checkpoints.store.refs import (
     REMOTES,
     RUNS,
     SAFETY,
+    SIGNATURES,
     THREADS,
     TIPS,
     TRANSCRIPTS,
@@ -226,7 +227,7 @@ def strays(store: Chains) -> list[Problem]:
 def _is_ours(ref: str) -> bool:
     rest = (remote_of(ref) or ("", ""))[1]
     kind, _, name = rest.partition("/")
-    if kind in ("tracks", "runs"):
+    if kind in ("tracks", "runs", "signatures"):
         return decode_track(name) is not None
     if kind == "joined":  # how threads stood when both sides had the same, by a digest of the address
         kind, _, name = name.partition("/")[2].partition("/")
@@ -535,7 +536,7 @@ PREFIXES = ("refs/baton/", TIPS)
 NONE: Mapping[str, str] = MappingProxyType({})
 """No broken refs."""
 _MANY = 200  # objects that are worth a process of their own
-_COMMITS = (CHAINS, SAFETY, RUNS, THREADS, TRANSCRIPTS, IMPORTED, META, NOTES)
+_COMMITS = (CHAINS, SAFETY, RUNS, THREADS, TRANSCRIPTS, IMPORTED, META, NOTES, SIGNATURES)
 
 
 def is_ours(ref: str) -> bool:

@@ -1,4 +1,4 @@
-"""Refs of ours below refs/baton: chains, tips, pins, safety, runs, conversations, and what was fetched."""
+"""Refs of ours below refs/baton: chains, tips, signatures, pins, safety, runs, conversations, and what was fetched."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ IMPORTED = "refs/baton/imported/"
 THREADS = "refs/baton/threads/"
 RUNS = "refs/baton/runs/"
 META = "refs/baton/meta"
+SIGNATURES = "refs/baton/signatures/"
 REMOTES = "refs/baton/remotes/"
 BEFORE_MENDS = "refs/baton/broken/"
 
@@ -29,6 +30,21 @@ def chain_ref(track: str) -> str:
 def tip_ref(track: str) -> str:
     """Return the ref of a track's newest checkpoint, as a blob."""
     return TIPS + encode_track(track)
+
+
+def signatures_ref(track: str) -> str:
+    """Return the ref of the signatures of a track's checkpoints."""
+    return SIGNATURES + encode_track(track)
+
+
+def fetched_signatures(remote: str, track: str) -> str:
+    """Return the ref of the signatures that a remote has of a track's checkpoints."""
+    return remote_ref(remote, "signatures/" + encode_track(track))
+
+
+def signed_track(ref: str) -> str | None:
+    """Return the track whose signatures a ref holds; None for any other ref."""
+    return decode_track(ref.removeprefix(SIGNATURES)) if ref.startswith(SIGNATURES) else None
 
 
 def track_of(ref: str) -> str | None:

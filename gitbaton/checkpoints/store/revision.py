@@ -28,15 +28,17 @@ from gitbaton.base.codec import (
 from gitbaton.base.errors import GitError, RecordError, RefConflictError
 from gitbaton.base.model import Oid
 from gitbaton.base.system.files import read_regular, remove
-from gitbaton.base.values import replace
-from gitbaton.checkpoints.store import meta, state
-from gitbaton.checkpoints.store.join import JoinPlan, Link, Places, joined, links, merged_note, plan_notes
+from gitbaton.base.values import replace, value
+from gitbaton.checkpoints.store import meta, signatures, state
+from gitbaton.checkpoints.store.join import JoinPlan, Link, Places, joined, links, marks, merged_note, plan_notes
 from gitbaton.checkpoints.store.provenance import of_track
 from gitbaton.checkpoints.store.read import SLACK, Store, dropping
-from gitbaton.checkpoints.store.refs import CURRENT, META, TIPS, tip_ref
+from gitbaton.checkpoints.store.refs import CURRENT, META, SIGNATURES, TIPS, chain_ref, signatures_ref, tip_ref
+from gitbaton.checkpoints.store.signatures import Signed
 from gitbaton.checkpoints.store.write import NOBODY
 from gitbaton.git import questions
 from gitbaton.git.objects import OID, NewObject, RefChange, new_object
+from gitbaton.git.reffiles import below
 from gitbaton.git.repo import Repo, put
 
 
@@ -65,6 +67,7 @@ class Revision:
         self._plans: dict[str, JoinPlan] = {}
         self._notes: dict[Oid, bytes] = {}
         self._also: tuple[list[NewObject], list[RefChange]] = ([], [])
+        self._signed: dict[str, list[Signed]] = {}
 
     def join(self, track: str, links: Iterable[Link], *, fetched: bool = False) -> JoinPlan:
         """Put links into a track that may not exist yet: the union with what is there, less what ``meta`` drops.
@@ -116,6 +119,10 @@ class Revision:
         """Merge fetched notes, by the commit they are for, with those that are here, entry by entry."""
         self._notes |= texts
 
+    def signed(self, track: str, found: Signed) -> None:
+        """Put fetched signatures beside those that are here; those of checkpoints that the track has afterwards stay."""
+        self._signed.setdefault(track, []).append(found)
+
     def also(self, objects: Iterable[NewObject], changes: Iterable[RefChange]) -> None:
         """Move further refs in the same transaction, with the objects that they need."""
         self._also[0].extend(objects)
@@ -151,7 +158,10 @@ class Revision:
                 ours.add(name, mine, mixed=len(mine) < len(fresh))
         for track, plan in plans.items():
             if plan.change is not None and plan.change.new is None and plan.change.old is not None:
-                note_deleted(self.store.repo, track, plan.change.old, ours.ids(of_track(track)))
+                vouched = self.store.objects.info(signatures_ref(track))
+                signed = vouched.oid if vouched is not None else None
+                whole = Deleted(tip=plan.change.old, ours=ours.ids(of_track(track)), signed=signed)
+                note_deleted(self.store.repo, track, whole)
         state.carry_out(self.store, first, tips, [item.oid for item in objects])
         for track, plan in plans.items():
             gone = plan.change is not None and plan.change.new is None
@@ -197,10 +207,54 @@ class Revision:
         if self.meta != self._meta:
             objects += meta.objects_for(self.store, self.meta)
             first.append(RefChange(name=META, new=objects[-1].oid, old=self._meta_at))
+        made, signed = self._signatures()
+        objects, first = [*objects, *made], [*first, *signed]
         made, change = self._noted(plans)
         objects += made
         first += [change] if change is not None else []
         return objects, first, self._tips(plans, objects)
+
+    def _signatures(self) -> tuple[list[NewObject], list[RefChange]]:
+        """Return the objects of signatures and the moves of their refs: what was fetched comes, and what a track loses goes."""
+        there = below(self.store.repo, SIGNATURES)
+        losing = {track for track, plan in self._plans.items() if plan.removed and encode_track(track) in there}
+        objects, changes = list[NewObject](), list[RefChange]()
+        for track in sorted(losing | self._signed.keys()):
+            ref, plan = signatures_ref(track), self._plans.get(track, JoinPlan())
+            found = self.store.objects.info(ref)
+            old = found.oid if found is not None else None
+            if plan.change is not None and plan.change.new is None:
+                changes.append(RefChange(name=ref, new=None, old=old))
+                continue
+            try:
+                own = signatures.read(self.store, ref)
+                both = signatures.union(own, *self._signed.get(track, ()))
+                ids = self._ids_after(track, both.keys() - own.keys())
+            except (RecordError, GitError) as error:
+                self.warnings.append(f"signatures stay as they are: {error.message}")
+                continue
+            left = {
+                oid: blobs
+                for oid, blobs in both.items()
+                if oid in ids or (oid in own and not (oid in plan.removed or self.meta.dropped(oid)))
+            }
+            if left == own:
+                continue
+            made = signatures.objects_for(self.store.objects.algorithm, left) if left else []
+            objects += made
+            changes.append(RefChange(name=ref, new=made[-1].oid if made else None, old=old))
+        return objects, [change for change in changes if change.new != change.old]
+
+    def _ids_after(self, track: str, asked: Collection[Oid]) -> frozenset[Oid]:
+        """Return those of some checkpoints that a track has afterwards."""
+        plan = self._plans.get(track, JoinPlan())
+        if not asked:
+            return frozenset()
+        placed = {link.id for link in plan.links} if plan.change is not None else set()
+        tip = self.store.objects.info(chain_ref(track)) if not placed.issuperset(asked) else None
+        kept = marks(self.store, self.store.objects.first_parents(tip.oid)) if tip is not None else ()
+        placed |= {mark[1] for mark in kept if mark is not None}.difference(plan.removed)
+        return frozenset(oid for oid in asked if oid in placed and not self.meta.dropped(oid))
 
     def _tips(self, plans: Mapping[str, JoinPlan], objects: list[NewObject]) -> list[RefChange]:
         """Return the moves of the tips' refs; one that was behind before stays so: its repair also looks for lost notes."""
@@ -309,16 +363,25 @@ _FORMAT = 1
 _MOST_DELETED = 20  # tracks of one name
 
 
-def note_deleted(repo: Repo, track: str, tip: Oid, ours: Collection[Oid]) -> None:
-    """Note the newest commit of a track, before it goes, and those of its checkpoints that were made here; what was deleted
-    before under that name stays noted. Raises OSError."""
-    known: list[tuple[Oid, frozenset[Oid]]] = []
+@value
+class Deleted:
+    """A track that went whole: its newest commit, those of its checkpoints that were made here, and the commit of their
+    signatures."""
+
+    tip: Oid
+    ours: frozenset[Oid]
+    signed: Oid | None = None
+
+
+def note_deleted(repo: Repo, track: str, gone: Deleted) -> None:
+    """Note a track before it goes; what was deleted before under that name stays noted. Raises OSError."""
+    known: list[Deleted] = []
     with suppress(RecordError):
         known = find_deleted(repo, track)
-    _put_deleted(repo, track, [(tip, frozenset(ours)), *(one for one in known if one[0] != tip)][:_MOST_DELETED])
+    _put_deleted(repo, track, [gone, *(one for one in known if one.tip != gone.tip)][:_MOST_DELETED])
 
 
-def find_deleted(repo: Repo, track: str) -> list[tuple[Oid, frozenset[Oid]]]:
+def find_deleted(repo: Repo, track: str) -> list[Deleted]:
     """Return what ``note_deleted`` noted of the tracks of that name, the last one first. Raises RecordError."""
     path = _deleted_path(repo, track)
     try:
@@ -328,22 +391,25 @@ def find_deleted(repo: Repo, track: str) -> list[tuple[Oid, frozenset[Oid]]]:
     except OSError as error:
         raise RecordError(f"{in_quotes(path)} cannot be read: {error.strerror}") from None
     known = said if isinstance(said, dict) and said.get("v") == _FORMAT else {}
-    older, found = known.get("older", []), list[tuple[Oid, frozenset[Oid]]]()
+    older, found = known.get("older", []), list[Deleted]()
     for one in (known, *(older if isinstance(older, list) else [None])):
-        tip, ours = (one.get("tip"), one.get("ours")) if isinstance(one, dict) else (None, None)
+        tip, ours, signed = (one.get("tip"), one.get("ours"), one.get("signed")) if isinstance(one, dict) else (None,) * 3
         if not (isinstance(tip, str) and OID.match(tip) and isinstance(ours, list)):
             raise RecordError(f"{in_quotes(path)} is not what gitbaton writes")
-        found.append((tip, frozenset(oid for oid in ours if isinstance(oid, str))))
+        signed = signed if isinstance(signed, str) and OID.match(signed) else None
+        found.append(Deleted(tip=tip, ours=frozenset(oid for oid in ours if isinstance(oid, str)), signed=signed))
     return found
 
 
 def drop_deleted(repo: Repo, track: str, tip: Oid | None) -> None:
     """Take the note of a track with this newest commit back: it is there again. Raises OSError, RecordError."""
-    _put_deleted(repo, track, [one for one in find_deleted(repo, track) if one[0] != tip])
+    _put_deleted(repo, track, [one for one in find_deleted(repo, track) if one.tip != tip])
 
 
-def _put_deleted(repo: Repo, track: str, found: Sequence[tuple[Oid, frozenset[Oid]]]) -> None:
-    path, rows = _deleted_path(repo, track), [dict[str, Json](tip=tip, ours=[*sorted(ours)]) for tip, ours in found]
+def _put_deleted(repo: Repo, track: str, found: Sequence[Deleted]) -> None:
+    path, rows = _deleted_path(repo, track), list[dict[str, Json]]()
+    for one in found:
+        rows.append({"tip": one.tip, "ours": [*sorted(one.ours)], **({"signed": one.signed} if one.signed else {})})
     if not rows:
         return remove(path)
     return put(repo, path, canonical({"v": _FORMAT, **rows[0], **({"older": [*rows[1:]]} if rows[1:] else {})}), sync=True)

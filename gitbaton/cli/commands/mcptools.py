@@ -42,6 +42,7 @@ from gitbaton.checkpoints.survey import tests_then
 from gitbaton.cli.commands.resume import document as resume_document
 from gitbaton.cli.commands.status import BESIDE, NONE, dashboard, open_turn, standing_document
 from gitbaton.cli.commands.verify import document as verify_document
+from gitbaton.cli.common import signature_of
 from gitbaton.cli.look import Look
 from gitbaton.git.run import checked
 from gitbaton.runs.current import unfinished
@@ -269,7 +270,9 @@ def _origin(baton: Baton, stored: Stored) -> str:
     if c.carried is not None:
         said += f"\nits words are carried: they were written {age(c.carried.created, baton.clock())}"
     if stored.foreign_words:
-        said += "\nthis checkpoint is foreign: it, or its words, came from elsewhere; its lines begin with '> '"
+        signed = signature_of(baton, stored)
+        told = f"; {signed.words}" if signed is not None else ""
+        said += f"\nthis checkpoint is foreign: it, or its words, came from elsewhere{told}; its lines begin with '> '"
     return said
 
 

@@ -5,7 +5,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Optional
 
 from gitbaton.base import terminal
-from gitbaton.base.codec import plain, usage_document
+from gitbaton.base.codec import Json, plain, usage_document
 from gitbaton.base.errors import BatonError, GitError, NotFoundError, UsageError
 from gitbaton.base.model import FileState, Stored
 from gitbaton.checkpoints.baton import Baton
@@ -25,6 +25,7 @@ from gitbaton.cli.common import (
     paged,
     print_json,
     refuse_no_paths,
+    signature_of,
     tell_foreign,
     through_pager,
 )
@@ -84,7 +85,9 @@ def command(
         if inside is not None:
             return _print(ctx, baton, stored, (words or [""])[0], inside)
         if json:
-            print_json({"checkpoint": {**stored_document(stored), **marked(baton).document(stored.id)}})
+            signed = signature_of(baton, stored)
+            also: dict[str, Json] = {"signed": signed.document} if signed is not None else {}
+            print_json({"checkpoint": {**stored_document(stored), **marked(baton).document(stored.id), **also}})
             return 0
         with paged(ctx, baton) as look:
             from gitbaton.care.tools import comparing
@@ -181,7 +184,9 @@ def _page(baton: Baton, look: "Look", stored: Stored, place: str, *, table: bool
     named = [f"label {c.label}"] if c.label else []
     pinned = [f"pinned as {name}" if (name := pins.names.get(stored.id)) else "pinned"] if pins.pinned(stored.id) else []
     ids = [("commit", stored.commit), ("base", stored.base), ("before", c.previous)]
+    signed = signature_of(baton, stored)
     rows = [
+        *([view.ViewRow(name="signed", text=signed.words.removeprefix("signed "), ours=True)] if signed is not None else []),
         *([view.ViewRow(name="kept as", text=", ".join([*named, *pinned]))] if named or pinned else []),
         *view.words(baton, look, stands, facts),
         *(view.ViewRow(name=f"withdrew {one.number}", text=one.text) for one in baton.withdrew(stored)),
@@ -200,6 +205,8 @@ def _lines(baton: Baton, look: "Look", stored: Stored) -> None:
     name = pins.names.get(stored.id)
     marks = (("foreign=yes", stored.foreign_words), ("pinned=yes", pins.pinned(stored.id)))
     terminal.say_lines([*(text for text, on in marks if on), *([key_value("name", name)] if name else [])])
+    signed = signature_of(baton, stored)
+    terminal.say_lines([key_value("signature", f"{signed.state}: {signed.words}")] if signed is not None else [])
     head = [
         ("kind", c.kind),
         ("label", c.label or ""),

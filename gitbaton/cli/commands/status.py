@@ -15,7 +15,7 @@ from gitbaton.base.errors import (
     RecordError,
     UsageError,
 )
-from gitbaton.base.model import Live, Stored, TurnsUsage
+from gitbaton.base.model import Live, Oid, Stored, TurnsUsage
 from gitbaton.base.values import replace
 from gitbaton.checkpoints.baton import Baton, TrackStatus
 from gitbaton.checkpoints.render import (
@@ -53,6 +53,7 @@ from gitbaton.cli.common import (
     paged,
     picked,
     print_json,
+    signature_of,
     warn_all,
 )
 from gitbaton.cli.look import Cell, Column, Look, turn_document, turn_header, turn_sentence
@@ -230,7 +231,8 @@ def dashboard(
     used = turns_tokens(used_today(baton, tracks))
     lines = BESIDE + older + bool(back) + bool(silent) + bool(going) + bool(used)
     shown = tracks if everything or look.rows is None else tracks[: max(look.rows - lines, 1)]
-    yield from look.table(TABLE, [_cells(baton, look, t) for t in shown], heading=True)
+    signed = _signed(baton, [t.stored for t in shown])
+    yield from look.table(TABLE, [_cells(baton, look, t, signed.get(t.stored.id, "")) for t in shown], heading=True)
     foreign, hidden = sum(t.stored.foreign for t in tracks), len(tracks) - len(shown)
     parts = [
         counted(len(tracks), "track"),
@@ -281,12 +283,25 @@ def step_of(stored: Stored, look: Look) -> Cell:
     return look.words(stored, c.headline)
 
 
-def _cells(baton: Baton, look: Look, t: TrackStatus) -> tuple[Cell | str, ...]:
+_JUDGED = 20  # foreign tracks of which the signature is looked at
+_WORDS = {"good": "", "missing": "not signed", "untrusted": "key not trusted", "unchecked": "signature not checked"}
+
+
+def _signed(baton: Baton, shown: Sequence[Stored]) -> dict[Oid, str]:
+    """Return what is to be said of the signatures of the first foreign ones of these checkpoints: of a good one nothing."""
+    found: dict[Oid, str] = {}
+    for stored in [one for one in shown if one.foreign][:_JUDGED]:
+        signed = signature_of(baton, stored)
+        found[stored.id] = _WORDS.get(signed.state, "bad signature") if signed is not None else ""
+    return found
+
+
+def _cells(baton: Baton, look: Look, t: TrackStatus, signed: str) -> tuple[Cell | str, ...]:
     here, place = baton.repo.layout.root, t.place or ""
     where = os.path.relpath(place, here) if here and place else place
     return (
         look.track(t.stored, current=t.current),
-        plain(", ".join(t.remotes) if t.stored.foreign else where) or "-",
+        plain(", ".join(filter(None, (*t.remotes, signed))) if t.stored.foreign else where) or "-",
         _who(baton, look, t.stored),
         look.age(t.stored.checkpoint.created),
         tests_of(t.stored, t.live, look),
@@ -510,6 +525,8 @@ def _say(baton: Baton, look: Look, stored: Stored) -> None:
     c, mark = stored.checkpoint, look.mark(stored)
     name = (*mark, (plain(c.track), "current"))
     where = f"from {', '.join(map(plain, origins))}" if (origins := baton.store.origins(c.track)) else "from elsewhere"
+    signed = signature_of(baton, stored) if stored.foreign else None
+    where = f"{where}, {signed.words}" if signed is not None else where
     drift = ((where, "foreign"),) if stored.foreign else look.drift(live, short=look.narrow)
     since = f"  since the words: {said}" if (said := since_of(stored, live)) else ""
     tests = tests_of(stored, live, look)

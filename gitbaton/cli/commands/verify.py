@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Annotated, Optional
 
 from gitbaton.base import terminal
-from gitbaton.base.codec import Json, counted, first_line, in_quotes, path_document, plain, timestamp
+from gitbaton.base.codec import Json, bare, counted, first_line, in_quotes, path_document, plain, timestamp
 from gitbaton.base.errors import MENDS
 from gitbaton.base.model import Live, Stored, TestRun
 from gitbaton.checkpoints.baton import Baton
@@ -36,6 +36,10 @@ def command(
         bool, Option("--ci", help="Say whether a test run was seen green on exactly the files of a commit, HEAD by default.")
     ] = False,
     foreign: Annotated[bool, Option("--foreign", help="Count test runs that were fetched, too; only with --ci.")] = False,
+    signed: Annotated[bool, Option("--signed", help="Count only test runs that a signed checkpoint tells; with --ci.")] = False,
+    signatures: Annotated[
+        bool, Option("--signatures", help="Say whose signature each checkpoint has, of all tracks or of one.")
+    ] = False,
     json: AsJson = False,
 ) -> int:
     """Say whether HEAD is where the checkpoint left it: 0 at home, 1 on drift, 2 without a checkpoint.
@@ -56,19 +60,33 @@ def command(
     somebody else says, and counts with --foreign alone. Files that git ignores, and services, are not known to it. What is all
     of the tests can be named with baton.testCommand.
 
+    With --ci --signed only a run counts that a checkpoint with a good signature tells of.
+
+    With --signatures it exits 0 where every checkpoint has a good signature by a key that is trusted here, and names the
+    others: without a signature, by another key, forged, or with that of another checkpoint. Git judges, as of signed commits:
+    by gpg.ssh.allowedSignersFile, without which your own key alone is trusted, or by gpg's trust. CHECKPOINT is a track, or one
+    checkpoint. Snapshots are signed where baton.sign is true.
+
     Examples:
         git baton verify
         git baton verify --words
         git baton verify --strict --quiet   # for a script
         git baton verify --ci HEAD          # were all tests seen green on its very files?
+        git baton verify --signatures       # whose signature has which checkpoint?
     """
     refuse(
-        (ci and (words or strict or track is not None), "--ci goes with --foreign, --quiet and --json alone"),
+        (ci and signatures, "--ci and --signatures exclude each other"),
+        (ci and (words or strict or track is not None), "--ci goes with --foreign, --signed, --quiet and --json alone"),
+        (signatures and (words or strict), "--signatures goes with --track, --quiet and --json alone"),
         (foreign and not ci, "--foreign goes with --ci"),
+        (signed and not ci, "--signed goes with --ci"),
     )
     if ci:
-        return _proof(ctx, "HEAD" if checkpoint is None else checkpoint, foreign=foreign, quiet=quiet, json=json)
+        name = "HEAD" if checkpoint is None else checkpoint
+        return _proof(ctx, name, foreign=foreign, signed=signed, quiet=quiet, json=json)
     one_meant(checkpoint, track)
+    if signatures:
+        return _signatures(ctx, checkpoint if track is None else track, quiet=quiet, json=json)
     with opened(ctx, talks="" if json or quiet else "comparing files") as baton:
         stored, live = baton.verify(track, name=checkpoint, words=words)
         lower = bool(baton.store.unread)  # there is a newer one that nobody can compare
@@ -95,13 +113,52 @@ def command(
     return code
 
 
-def _proof(ctx: Invocation, name: str, *, foreign: bool, quiet: bool, json: bool) -> int:
+def _signatures(ctx: Invocation, name: Optional[str], *, quiet: bool, json: bool) -> int:
+    """Say whose signature each checkpoint has, of all tracks, of one, or one checkpoint."""
+    from gitbaton.checkpoints.store.signatures import verdicts
+
+    with opened(ctx, talks="" if json or quiet else "checking signatures") as baton:
+        if name is None:
+            found = baton.store.everything(baton.store.chains()[0])
+            items, problems = found.items, found.problems
+        elif baton.is_track(name):
+            found = baton.history(name)
+            items, problems = found.items, found.problems
+        else:
+            items, problems = (baton.resolve(name),), ()
+        judged, warnings = verdicts(baton.store, items)
+        rows = [(stored, judged[stored.id]) for stored in items]
+        short = {stored.id: baton.short(stored.id) for stored, verdict in rows if not verdict.good} if not quiet else {}
+    warnings += [f"{in_quotes(problem.where)} is left out: {problem.reason}" for problem in problems]
+    code = 1 if warnings or any(not verdict.good for _, verdict in rows) else 0
+    if json:
+        told = [{"id": s.id, "track": s.checkpoint.track, "foreign": s.foreign, **verdict.document} for s, verdict in rows]
+        print_json({"good": not code, "checkpoints": told, "warnings": [*warnings]})
+    elif not quiet:
+        for track in dict.fromkeys(stored.checkpoint.track for stored, _ in rows):
+            own = [(stored, verdict) for stored, verdict in rows if stored.checkpoint.track == track]
+            good = [verdict for _, verdict in own if verdict.good]
+            by = ", ".join(dict.fromkeys(verdict.words.removeprefix("signed ") for verdict in good))
+            said = f"{len(good)} of {counted(len(own), 'checkpoint')} signed{f' {by}' if by else ''}"
+            terminal.say_lines(broken(f"{bare(track)}: {said}", screen()[0]))
+            for stored, verdict in own:
+                if not verdict.good:
+                    step = plain(first_line(stored.checkpoint.step))
+                    line = f"  {'> ' if stored.foreign else ''}{short[stored.id]} {verdict.words}: {step}"
+                    terminal.say_lines(broken(line, screen()[0]))
+        warn_all(warnings)
+        if not rows:
+            terminal.say("no checkpoints here")
+    return code
+
+
+def _proof(ctx: Invocation, name: str, *, foreign: bool, signed: bool, quiet: bool, json: bool) -> int:
     """Say whether a test run was seen green on exactly the files of a commit."""
     from gitbaton.care.tools.proving import prove
     from gitbaton.cli.common import looking
 
     with opened(ctx) as baton:
-        proof = prove(baton, name, foreign=foreign)
+        proof = prove(baton, name, foreign=foreign, signed=signed)
         if json:
             print_json({"ref": name, **_proof_document(proof)})
         elif not quiet:
@@ -114,6 +171,7 @@ def _proof(ctx: Invocation, name: str, *, foreign: bool, quiet: bool, json: bool
                 terminal.say_lines(broken(f"  {_told(look, one)}", screen()[0]))
             if not proof.runs:
                 terminal.say_lines(["  no test run is on record"])
+            warn_all([*proof.warnings])
             for hint in _hints(proof, name):
                 terminal.tell("\n".join(broken(f"hint: {hint}", screen(2)[0])))
     return 0 if proof.green else 1
@@ -142,6 +200,9 @@ def _old(run: TestRun) -> str:
 def _hints(proof: "Proof", commit: str) -> list[str]:
     if proof.green:
         return []
+    if proof.unsigned:
+        said = f"{counted(proof.unsigned, 'run')} would do, and no checkpoint with a good signature tells of it"
+        return [f"{said}: 'git baton verify --signatures' says whose signature each one has"]
     if proof.foreign:
         said = f"{counted(proof.foreign, 'run')} that somebody else saw would do"
         return [f"{said}: 'git baton verify --ci --foreign {in_shell(commit)}'"]
@@ -162,6 +223,7 @@ def _proof_document(proof: "Proof") -> dict[str, Json]:
             "ended": timestamp(run.ended),
         }
         told |= {"tree": run.tree, "exact": run.exact, "lacks": run.lacks or None, "counts": one.counts, "against": one.against}
+        told |= {} if one.vouched else {"signed": False}
         told["edited"] = [path_document(path) for path in run.edited]
         told["differs"] = None if one.differs is None else [path_document(path) for path in one.differs[:_MOST]]
         told["differing"] = None if one.differs is None else len(one.differs)

@@ -36,6 +36,7 @@ DEFAULTS = config.Settings(
     guard_ignored=10 << 20,
     redact="on",
     push=None,
+    sign=False,
     redact_allow=(),
 )
 

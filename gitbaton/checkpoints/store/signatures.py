@@ -1,0 +1,371 @@
+"""Signatures: which key vouches for a track's checkpoints, beside their commits and by id; a join is their union."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+
+from gitbaton.base.codec import Json, counted, decode, in_quotes, payload, plain
+from gitbaton.base.errors import BatonError, GitError, RecordError
+from gitbaton.base.model import Oid, Stored
+from gitbaton.base.values import TYPE_CHECKING, value
+from gitbaton.checkpoints.store.chain import RETRY_SECONDS, Chains, append_to, beside
+from gitbaton.checkpoints.store.provenance import of_track
+from gitbaton.checkpoints.store.refs import fetched_signatures, signatures_ref
+from gitbaton.git.objects import (
+    Algorithm,
+    NewObject,
+    RefChange,
+    TreeEntry,
+    commit_data,
+    digest,
+    entries_of,
+    is_oid,
+    new_object,
+    parse_commit,
+    tree_data,
+    tree_objects,
+)
+from gitbaton.git.publish import publish
+
+if TYPE_CHECKING:
+    from typing import Literal
+
+    from gitbaton.checkpoints.store.join import Link
+    from gitbaton.checkpoints.store.read import Store
+    from gitbaton.git.signing import SignatureCheck
+
+    State = Literal["good", "untrusted", "expired", "revoked", "unchecked", "bad", "replayed", "other", "torn", "missing"]
+else:
+    State = str
+_MESSAGE = b"gitbaton signatures 1\n"
+_AUTHOR = b"gitbaton <gitbaton@localhost> 0 +0000"
+_FOLDER = re.compile(rb"[0-9a-f]{2}\Z")
+_NAME = re.compile(rb"([0-9a-f]+)\.([0-9a-f]+)\Z")
+_TEXT = re.compile(
+    rb"gitbaton signature 1\n\nid ([0-9a-f]+)\ntree ([0-9a-f]+)\n(?:beside ([0-9a-f]+)\n)?sha256 ([0-9a-f]{64})\n\Z"
+)
+SECONDS = 60.0  # in which a key must have signed: somebody may have to type a passphrase, or touch a key
+_HOOK_SECONDS = 0.5
+_MARGIN = 0.2
+_MOST_BELOW = 10  # checkpoints that a snapshot signs besides its own
+_MOST = 16  # signatures of one checkpoint that are looked at
+_LETTERS: dict[str, State] = {"G": "good", "U": "untrusted", "X": "expired", "Y": "expired", "R": "revoked", "B": "bad"}
+# The better one counts: whoever may push can put bad ones beside a good one.
+STATES: tuple[State, ...] = (
+    *("good", "untrusted", "expired", "revoked", "unchecked"),
+    *("bad", "replayed", "other", "torn", "missing"),
+)
+Signed = Mapping[Oid, Collection[Oid]]
+"""By the ids of checkpoints, the blobs that hold signatures of them."""
+
+
+@value
+class Vouched:
+    """Verdict on the signatures of one checkpoint: the best of them. ``good`` is one by a key that is trusted here;
+    ``signer``: whose, as git says it; ``key``: its fingerprint; ``why``: what else is to be said, in words."""
+
+    state: State
+    signer: str = ""
+    key: str = ""
+    why: str = ""
+
+    @property
+    def good(self) -> bool:
+        """Whether the checkpoint has a signature by a key that is trusted here."""
+        return self.state == "good"
+
+    @property
+    def words(self) -> str:
+        """The verdict in words, as ``signed by 'alice@example.com'``."""
+        key = plain(self.key) or "unknown"
+        return {
+            "good": f"signed by {in_quotes(plain(self.signer) or key)}",
+            "untrusted": f"signed with a key that is not trusted here, {key}",
+            "expired": f"signed by {in_quotes(plain(self.signer) or key)}, and the key or the signature has expired",
+            "revoked": f"signed with a key that was revoked, {key}",
+            "unchecked": f"signed, and the signature cannot be checked{f': {self.why}' if self.why else ''}",
+            "bad": "its signature is forged or damaged",
+            "replayed": f"its signature is that of another checkpoint, {self.why}",
+            "other": f"its signature is of {self.why}",
+            "torn": "its signature cannot be read",
+            "missing": "not signed",
+        }[self.state]
+
+    @property
+    def document(self) -> dict[str, Json]:
+        """The fields of the verdict for --json."""
+        return {
+            "signature": self.state,
+            "signer": plain(self.signer) or None,
+            "key": plain(self.key) or None,
+            "text": self.words,
+        }
+
+
+_MISSING = Vouched(state="missing")
+
+
+@value
+class Subject:
+    """Parts of a checkpoint that a signature is about: id, tree of the commit, canonical JSON, and the tree beside its index,
+    where it has one (raw bytes, conflicts, permissions)."""
+
+    id: Oid
+    tree: Oid
+    raw: bytes
+    beside: Oid | None = None
+
+    @property
+    def text(self) -> bytes:
+        """The text that is signed."""
+        beside = f"beside {self.beside}\n" if self.beside is not None else ""
+        sha = digest("sha256", self.raw).hex()
+        return f"gitbaton signature 1\n\nid {self.id}\ntree {self.tree}\n{beside}sha256 {sha}\n".encode()
+
+
+def subject(store: Chains, stored: Stored) -> Subject:
+    """Return what a signature of a checkpoint is about."""
+    return Subject(id=stored.id, tree=stored.tree, raw=stored.raw, beside=beside(store, stored))
+
+
+def of_link(store: Chains, link: Link) -> Subject:
+    """Return the same of a checkpoint without its place. Raises RecordError for bytes that are none."""
+    raw = payload(link.message)
+    stored = Stored(id=link.id, commit="", base=link.base, tree=link.tree, raw=raw, checkpoint=decode(raw))
+    return subject(store, stored)
+
+
+def read(store: Chains, ref: str) -> dict[Oid, frozenset[Oid]]:
+    """Return the signatures that the commit at a ref, or of this id, holds; none where there is no such ref. Raises
+    RecordError that names the ref and what in it is not as gitbaton writes it."""
+    tree = _tree(store, ref)
+    found: dict[Oid, set[Oid]] = {}
+    for folder in _folders(store, ref, tree) if tree is not None else ():
+        for oid, blob in _inside(store, ref, folder):
+            found.setdefault(oid, set()).add(blob)
+    return {oid: frozenset(blobs) for oid, blobs in found.items()}
+
+
+def _tree(store: Chains, ref: str) -> Oid | None:
+    found = store.at(ref)
+    if found is None:
+        return None
+    if found.kind != "commit" or found.data is None:
+        raise RecordError(f"{in_quotes(ref)} is a {found.kind} and not a commit")
+    commit = parse_commit(found.data)
+    if commit.message != _MESSAGE:
+        raise _strange(ref, "its commit")
+    return commit.tree
+
+
+def _folders(store: Chains, ref: str, tree: Oid) -> list[TreeEntry]:
+    found = entries_of(store.objects, tree)
+    if found is None:
+        raise RecordError(f"{in_quotes(ref)} cannot be read: tree {tree}")
+    for entry in found:
+        if not entry.is_tree or not _FOLDER.match(entry.name):
+            raise _strange(ref, entry.name.decode("utf-8", "backslashreplace"))
+    return found
+
+
+def _inside(store: Chains, ref: str, folder: TreeEntry) -> Iterator[tuple[Oid, Oid]]:
+    """Yield the signatures in one folder: the id of a checkpoint, and the blob."""
+    found = entries_of(store.objects, folder.oid)
+    if found is None:
+        raise RecordError(f"{in_quotes(ref)} cannot be read: tree {folder.oid}")
+    for entry in found:
+        name = _NAME.match(entry.name)
+        oid = (folder.name + name[1]).decode() if name is not None else ""
+        if name is None or entry.mode != b"100644" or not is_oid(store.objects.algorithm, oid) or name[2].decode() != entry.oid:
+            raise _strange(ref, (folder.name + b"/" + entry.name).decode("utf-8", "backslashreplace"))
+        yield oid, entry.oid
+
+
+def _strange(ref: str, what: str) -> RecordError:
+    return RecordError(f"{in_quotes(ref)} is not what gitbaton writes: {in_quotes(what)}")
+
+
+def union(*sets: Signed) -> dict[Oid, frozenset[Oid]]:
+    """Return all that any of them has; whatever the order and grouping, the same. Pure."""
+    ids = frozenset[Oid]().union(*sets)
+    return {oid: frozenset[Oid]().union(*(one.get(oid, ()) for one in sets)) for oid in ids}
+
+
+def objects_for(algorithm: Algorithm, signed: Signed, parents: Iterable[Oid] = ()) -> list[NewObject]:
+    """Return the trees to write for signatures of which the blobs are there, and their commit as the last one. Without
+    ``parents`` every clone that has the same writes the same. Pure."""
+    rows = ((f"{oid[:2]}/{oid[2:]}.{blob}", "100644", blob) for oid, blobs in signed.items() for blob in blobs)
+    return _committed(algorithm, tree_objects(algorithm, rows), parents)
+
+
+def _committed(algorithm: Algorithm, trees: Sequence[NewObject], parents: Iterable[Oid] = ()) -> list[NewObject]:
+    data = commit_data(tree=trees[-1].oid, parents=parents, author=_AUTHOR, message=_MESSAGE)
+    return [*trees, new_object(algorithm, "commit", data)]
+
+
+def put(store: Store, track: str, made: Mapping[Oid, bytes]) -> None:
+    """Put signatures beside those that a track has: objects first, then the ref. Raises BatonError."""
+    ref, algorithm = signatures_ref(track), store.objects.algorithm
+
+    def once(_: object) -> None:
+        found = store.objects.info(ref)
+        tree = _tree(store, ref)
+        top = {entry.name: entry for entry in _folders(store, ref, tree)} if tree is not None else {}
+        new = [new_object(algorithm, "blob", raw) for raw in made.values()]
+        below: dict[bytes, list[TreeEntry]] = {}
+        for oid, blob in zip(made, new, strict=True):
+            entry = TreeEntry(mode=b"100644", name=f"{oid[2:]}.{blob.oid}".encode(), oid=blob.oid)
+            below.setdefault(oid[:2].encode(), []).append(entry)
+        for name, entries in below.items():
+            known = entries_of(store.objects, top[name].oid) if name in top else []
+            if known is None:
+                raise RecordError(f"{in_quotes(ref)} cannot be read: tree {top[name].oid}")
+            both = {entry.name: entry for entry in (*known, *entries)}
+            new.append(new_object(algorithm, "tree", tree_data(both.values())))
+            top[name] = TreeEntry(mode=b"40000", name=name, oid=new[-1].oid)
+        new.append(new_object(algorithm, "tree", tree_data(top.values())))
+        new = _committed(algorithm, new)
+        change = RefChange(name=ref, new=new[-1].oid, old=found.oid if found is not None else None)
+        if change.new != change.old:
+            publish(store.repo, [change], new=new, automatic=True)
+
+    store.repo.drop_broken(ref)
+    with store.repo.lock((ref,)):
+        append_to(store.repo, (ref,), once, seconds=RETRY_SECONDS)
+
+
+def sign_newest(store: Store, tip: Stored, *, automatic: bool) -> list[str]:
+    """Sign a checkpoint that was just recorded, and a few of ours right below it that are not signed yet; return a warning
+    where it was not. An ``automatic`` one waits for no passphrase. Never raises BatonError: the checkpoint stands."""
+    from gitbaton.git.signing import sign  # late: most who read signatures judge none
+
+    seconds, until = (_HOOK_SECONDS, time.monotonic() + _HOOK_SECONDS) if automatic else (SECONDS, time.monotonic() + SECONDS)
+    made: dict[Oid, bytes] = {}
+    try:
+        for one in _unsigned(store, tip):
+            if made and time.monotonic() + _MARGIN > until:
+                break  # the next one goes on
+            made[one.id] = sign(store.repo, subject(store, one).text, seconds=seconds, asking=not automatic)
+        put(store, tip.checkpoint.track, made)
+    except (BatonError, OSError) as error:
+        return [f"the checkpoint is recorded, and not signed: {plain(str(error))}"]
+    return []
+
+
+def _unsigned(store: Store, tip: Stored) -> Iterator[Stored]:
+    ref = signatures_ref(tip.checkpoint.track)
+    tree = _tree(store, ref)
+    top = {entry.name: entry for entry in _folders(store, ref, tree)} if tree is not None else {}
+    for stored in islice(store.newest(tip), 1 + _MOST_BELOW):
+        folder = top.get(stored.id[:2].encode())
+        signed = folder is not None and any(oid == stored.id for oid, _ in _inside(store, ref, folder))
+        if signed or not store.ours.has(of_track(tip.checkpoint.track), stored.id):
+            return
+        yield stored
+
+
+def signatures_of(store: Store, track: str) -> tuple[dict[Oid, frozenset[Oid]], list[str]]:
+    """Return the signatures that are here of a track's checkpoints, fetched ones, too; and warnings of what cannot be read."""
+    refs = [signatures_ref(track)]
+    refs += [fetched_signatures(remote, track) for remote, _ in store.at_remotes(track)]
+    sets, said = list[Signed](), list[str]()
+    for ref in refs:
+        try:
+            sets.append(read(store, ref))
+        except (RecordError, GitError) as error:
+            said.append(f"signatures are left out: {error.message}")
+    return union(*sets), said
+
+
+def vouched(store: Store, asked: Sequence[Subject], signed: Signed) -> dict[Oid, Vouched]:
+    """Return the verdict on each of some checkpoints, by its id, with these signatures. Git judges all at once. Raises
+    GitError where git cannot be asked."""
+    from gitbaton.git.signing import MAX_SIGNED, check, signed_text  # late: most who read signatures judge none
+
+    algorithm = store.objects.algorithm
+    pairs = [(one, blob) for one in asked for blob in sorted(signed.get(one.id, ()))[:_MOST]]
+    found = {one.id: list[Vouched]() for one in asked}
+    sound: list[tuple[Subject, bytes]] = []
+    for (one, blob), item in zip(pairs, store.objects.read_many([blob for _, blob in pairs], MAX_SIGNED), strict=True):
+        raw = item.data if item is not None and item.kind == "blob" and item.oid == blob else None
+        text = signed_text(algorithm, raw) if raw is not None else None
+        wrong = _differs(one, text) if text is not None else Vouched(state="torn")
+        if wrong is None and raw is not None:
+            sound.append((one, raw))
+        else:
+            found[one.id].append(wrong or Vouched(state="torn"))
+    for (one, _), said in zip(sound, check(store.repo, [raw for _, raw in sound]), strict=True):
+        found[one.id].append(_judged(said))
+    return {oid: min(verdicts, key=lambda v: STATES.index(v.state), default=_MISSING) for oid, verdicts in found.items()}
+
+
+def _differs(one: Subject, text: bytes) -> Vouched | None:
+    """Return what a signed text says of another checkpoint than this one; None where it is of just this one."""
+    if text == one.text:
+        return None
+    said = _TEXT.match(text)
+    if said is None:
+        return Vouched(state="torn")
+    if said[1].decode() != one.id:
+        return Vouched(state="replayed", why=said[1].decode())
+    beside = said[3].decode() if said[3] is not None else None
+    other = "another tree" if said[2].decode() != one.tree else "something else beside the index"
+    return Vouched(state="other", why="other words" if (said[2].decode(), beside) == (one.tree, one.beside) else other)
+
+
+def _judged(said: SignatureCheck) -> Vouched:
+    state = _LETTERS.get(said.letter, "unchecked")
+    why = "the key is not here" if said.letter == "E" else ""
+    return Vouched(state=state, signer=said.signer, key=said.key, why=why)
+
+
+def sign_anew(store: Store, track: str, pairs: Sequence[tuple[Link, Link]], signed: Signed, *, on: bool) -> list[str]:
+    """Sign checkpoints that were written anew, each with what it was before, where that has a good signature; ``on``: whether
+    checkpoints are signed here. Return a warning for those that have none any more. Never raises BatonError."""
+    from gitbaton.git.signing import sign  # late: most who read signatures judge none
+
+    had = [(old, new) for old, new in pairs if old.id in signed]
+    made: dict[Oid, bytes] = {}
+    why = "" if on else "baton.sign is off"
+    try:
+        known = vouched(store, [of_link(store, old) for old, _ in had], signed) if on else {}
+        for old, new in had:
+            if old.id in known and known[old.id].good:
+                made[new.id] = sign(store.repo, of_link(store, new).text, seconds=SECONDS, asking=True)
+    except (BatonError, OSError) as error:
+        why = str(error)
+    try:
+        if made:
+            put(store, track, made)
+    except BatonError as error:
+        made, why = {}, error.message
+    lost = len(had) - len(made)
+    said = f"{counted(lost, 'checkpoint')} of track {in_quotes(track)} that {'was' if lost == 1 else 'were'} signed "
+    said += f"{'is' if lost == 1 else 'are'} not any more: the bytes are others"
+    return [plain(f"{said}; {why}" if why else said)] if lost else []
+
+
+def verdicts(store: Store, asked: Iterable[Stored]) -> tuple[dict[Oid, Vouched], list[str]]:
+    """Return the verdict on each of some checkpoints, by its id, and warnings of signatures that cannot be read. Raises
+    GitError where git cannot be asked."""
+    items = list(asked)
+    warnings, signed = list[str](), dict[Oid, frozenset[Oid]]()
+    for track in dict.fromkeys(stored.checkpoint.track for stored in items):
+        found, said = signatures_of(store, track)
+        signed, warnings = union(signed, found), [*warnings, *said]
+    return vouched(store, [subject(store, stored) for stored in items if stored.id in signed], signed) | {
+        stored.id: _MISSING for stored in items if stored.id not in signed
+    }, warnings
+
+
+def told(store: Store, stored: Stored) -> Vouched:
+    """Return the verdict on one checkpoint. Never raises BatonError: what is in the way is in its words."""
+    try:
+        found, said = verdicts(store, [stored])
+    except BatonError as error:
+        return Vouched(state="unchecked", why=error.message)
+    verdict = found[stored.id]
+    return Vouched(state="unchecked", why=said[0]) if said and verdict.state == "missing" else verdict
