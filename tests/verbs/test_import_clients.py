@@ -7,12 +7,15 @@ import os
 import shutil
 import sys
 import time
+import tracemalloc
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gitbaton.agents.client import client as client_of
+from gitbaton.agents.transcripts import past
 from gitbaton.care.retention.pruning import prune
 from gitbaton.care.retention.rules import KeepRules, Wish
 from tests.kit import Sandbox
@@ -138,6 +141,21 @@ def test_a_long_transcript_takes_little_memory(repo: Sandbox) -> None:
     assert past.path.stat().st_size > 140 << 20 and int(peak) < 140 << 10
 
 
+@pytest.mark.deep
+def test_where_a_repository_has_no_work_tree_transcripts_are_not_held_in_memory(repo: Sandbox) -> None:
+    session = Past(repo)
+    session.run("cat image", "A" * (6 << 20))
+    of = client_of("claude")
+    assert of is not None
+    one = past.PastSession(client="claude", session="s", path=str(session.path))
+    tracemalloc.start()
+    try:
+        assert past.placed(of, one, (), {}) is None
+        assert tracemalloc.get_traced_memory()[1] < 6 << 20
+    finally:
+        tracemalloc.stop()
+
+
 def test_a_commit_that_was_rewritten_keeps_its_prompt(repo: Sandbox) -> None:
     past = Past(repo)
     old = past.turn("make it", "a.py", "1\n", "made")
@@ -230,6 +248,46 @@ def test_a_forgotten_turn_stays_so_when_its_commit_is_rewritten(repo: Sandbox) -
     repo.git("commit", "-q", "--amend", "--no-edit", env={"GIT_COMMITTER_DATE": f"{int(time.time())} +0000"})
     assert tip != repo.git("rev-parse", "HEAD")
     assert repo.ok("import", "--all", "--yes").out.startswith("nothing to import") and prompts(repo) == ["stays"]
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("how", [("forget",), ("forget", "--everywhere")])
+def test_a_forgotten_turn_stays_so_when_it_goes_on_and_git_has_collected_its_commit(
+    repo: Sandbox, how: tuple[str, ...]
+) -> None:
+    past = Past(repo)
+    past.turn("to be forgotten", "a.py", "1\n", "one")
+    repo.ok("import", "--all", "--yes")
+    repo.ok(*how, turns(repo)[0]["id"], "--yes")
+    repo.git("commit", "-q", "--amend", "-m", "other", env={"GIT_COMMITTER_DATE": f"{int(time.time())} +0000"})
+    repo.git("reflog", "expire", "--expire=now", "--all")
+    repo.git("gc", "--quiet", "--prune=now")
+    past.say("And that was all.")
+    assert repo.ok("import", "--all", "--yes").out.startswith("nothing to import")
+    past.turn("new", "a.py", "2\n", "two")
+    assert repo.baton("import", "--all", "--yes").code == 0
+    assert prompts(repo) == (["new"] if how == ("forget",) else [])
+
+
+def test_a_turn_that_may_go_on_is_told_also_where_nothing_else_is_new(repo: Sandbox) -> None:
+    past = Past(repo, ago=60)
+    past.ask("begun a minute ago")
+    said = "nothing to import of claude\n1 session may still be at work: the last turn is left for the next time\n"
+    assert repo.ok("import", "--client", "claude", "--yes").out == said
+    assert planned(repo, "--client", "claude")["going_on"] == 1
+    Past(repo, number=2, ago=120).turn("done", "a.py", "1\n", "one")
+    assert planned(repo, "--client", "claude")["going_on"] == 2
+
+
+def test_where_only_the_past_is_here_it_is_named(repo: Sandbox) -> None:
+    Past(repo).turn("Halve it", "a.py", "1\n", "one")
+    assert "imported" not in repo.ok("log").out
+    repo.ok("import", "--all", "--yes")
+    for verb in ("log", "status", "tracks", "resume"):
+        row = next(line for line in repo.ok(verb).out.splitlines() if "imported" in line)
+        command, _, said = row.partition("  ")
+        assert said.strip() == "list 1 imported turn"
+        assert "Halve it" in repo.ok(*command.split()[2:]).out
 
 
 def test_forgetting_takes_a_turn_out_and_it_does_not_come_back(repo: Sandbox) -> None:

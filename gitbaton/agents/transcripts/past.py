@@ -137,7 +137,7 @@ def placed(of: Client, one: PastSession, tops: Sequence[str], digests: Mapping[s
         if of.rooted:
             return replace(one, folder=_rooted(of, one.path) or digests.get(located.digest, ""))
         names = {name for top in tops for name in (json.dumps(top)[1:-1], json.dumps(top, ensure_ascii=False)[1:-1])}
-        return one if _mentions(fd, [name.encode("utf-8", "surrogatepass") for name in names]) else None
+        return one if names and _mentions(fd, [name.encode("utf-8", "surrogatepass") for name in names]) else None
 
 
 def _rooted(of: Client, path: str) -> str:

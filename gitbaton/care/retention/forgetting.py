@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from types import MappingProxyType
 
@@ -30,6 +30,7 @@ from gitbaton.checkpoints.baton import Baton
 from gitbaton.checkpoints.render import first_few, in_shell, some
 from gitbaton.checkpoints.store import CHAINS, NOTES, SAFETY, TIPS, Store, chain_ref, tip_ref
 from gitbaton.checkpoints.store.chain import beside, root_objects
+from gitbaton.checkpoints.store.imported import tombstone
 from gitbaton.checkpoints.store.join import Link, links, plan_notes
 from gitbaton.checkpoints.store.provenance import STATES
 from gitbaton.checkpoints.store.read import NONE, own_refs, user_tips
@@ -377,9 +378,8 @@ def _remove(baton: Baton, made: Forgetting, *, held: bool) -> list[str]:
     trims = (*made.safety, *made.turns)
     touched = {*chains, *talks, *made.fetched, *(part.chain.ref for part in trims), META}
     refs = [*chains, *(tip_ref(track) for track in made.stay), *talks]
-    revision = draft_removal(
-        baton, made.broken, keep=made.stay, drop={**talks, **made.fetched}, forgotten=made.all_ids | made.lost.keys()
-    )
+    forgotten = {*made.all_ids, *made.lost, *_turn_ids(baton.store, made.parts)}
+    revision = draft_removal(baton, made.broken, keep=made.stay, drop={**talks, **made.fetched}, forgotten=forgotten)
     with locked_removal(baton, revision, refs, trims, held=held) as free:
         if ref := moved(baton, made.seen, touched.__contains__):
             raise RefConflictError(f"nothing is forgotten: {in_quotes(ref)} moved meanwhile", "try again")
@@ -391,6 +391,13 @@ def _remove(baton: Baton, made: Forgetting, *, held: bool) -> list[str]:
     busy = [plain(part.chain.name) for part in made.safety if part.chain.ref not in free]
     waiting = [f"a restore is at work in {in_quotes(name)}; its safety checkpoints stay for now" for name in busy]
     return [*unmarked, *revision.warnings, *waiting]
+
+
+def _turn_ids(store: Store, parts: Iterable[Stored]) -> Iterator[Oid]:
+    """Yield what keeps imported turns out, of which an import would write another record: their commits may be others then."""
+    for turn, agent in ((s.checkpoint.imported, s.checkpoint.agent) for s in parts):
+        if turn is not None and agent is not None:
+            yield tombstone(store.objects.algorithm, agent.name, agent.session or "", turn.since)
 
 
 def _mark(baton: Baton, made: Forgetting) -> list[str]:

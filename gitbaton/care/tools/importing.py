@@ -80,13 +80,15 @@ class SessionImport:
 @value
 class ImportPlan:
     """Plan of an import: the sessions with something new, oldest first; how many are ``there`` already, and how many were
-    ``forgotten`` and stay so; how many of other folders were passed over; and what could not be read."""
+    ``forgotten`` and stay so; how many of other folders were passed over; of how many the last turn may not have ended, and is
+    left out; and what could not be read."""
 
     clients: tuple[str, ...]
     sessions: tuple[SessionImport, ...]
     there: int = 0
     forgotten: int = 0
     elsewhere: int = 0
+    going_on: int = 0
     problems: tuple[str, ...] = ()
 
 
@@ -179,7 +181,7 @@ class _Planning:
     def __init__(self, baton: Baton, places: _Places, env: Mapping[str, str], scratch: str) -> None:
         self.baton, self.places, self.env, self.scratch = baton, places, env, scratch
         self.problems, self.found = list[str](), list[SessionImport]()
-        self.there = self.forgotten = self.elsewhere = 0
+        self.there = self.forgotten = self.elsewhere = self.going_on = 0
         self.now = baton.clock().timestamp()
         self.hooked = _hooked(baton)
         self.records = dict[tuple[str, str], list[Stored]]()
@@ -236,6 +238,7 @@ class _Planning:
         fresh = fresh[:-1] if going_on else fresh
         if not fresh:
             self.there += not going_on
+            self.going_on += going_on
             return
         position = stored_position(self.baton, *key)
         self.found.append(
@@ -263,12 +266,7 @@ class _Planning:
                 rows.append(replace(found, commits=tuple(oids)))
             one = replace(one, turns=tuple(rows))
             if forgotten:
-                first = [[made[shown][0] for shown in found.turn.commits if made.get(shown)] for found in one.turns]
-                earlier = [  # as the turns were recorded before their commits were rewritten
-                    replace(found, commits=tuple(dict.fromkeys(oids))) for found, oids in zip(one.turns, first, strict=True)
-                ]
-                forms = [_links(self.baton, form) for form in (one, replace(one, turns=tuple(earlier)))]
-                kept = [found for (found, now), (_, then) in zip(*forms, strict=True) if not {now.id, then.id} & forgotten]
+                kept = [found for found, ids in _ids(self.baton, one) if forgotten.isdisjoint(ids)]
                 self.there += not kept
                 one = replace(one, turns=tuple(kept), known=one.known + len(rows) - len(kept))
             sessions += [one] if one.turns else []
@@ -278,6 +276,7 @@ class _Planning:
             there=self.there,
             forgotten=self.forgotten,
             elsewhere=self.elsewhere,
+            going_on=self.going_on + sum(one.going_on for one in sessions),
             problems=tuple(self.problems),
         )
 
@@ -392,6 +391,13 @@ def _links(baton: Baton, one: SessionImport) -> Iterator[tuple[FoundTurn, Link]]
         raw, last = encode(c), c.created
         oid, author = new_object(algorithm, "blob", raw).oid, NOBODY + b" %d +0000" % int(c.created.timestamp())
         yield found, Link(id=oid, created=c.created, message=message(c.step, raw), tree=tree, base=None, author=author)
+
+
+def _ids(baton: Baton, one: SessionImport) -> Iterator[tuple[FoundTurn, tuple[Oid, Oid]]]:
+    """Yield the turns of a session, each with the ids by which it may be known as forgotten."""
+    algorithm, of = baton.repo.layout.algorithm, one.source
+    for found, link in _links(baton, one):
+        yield found, (link.id, imported.tombstone(algorithm, of.client, of.session, _time(found.turn.since)))
 
 
 def _record(baton: Baton, one: SessionImport) -> None:

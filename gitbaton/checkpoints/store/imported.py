@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
 
-from gitbaton.base.codec import encode_track
+from gitbaton.base.codec import canonical, encode_track, timestamp
 from gitbaton.base.errors import BatonError, RecordError
 from gitbaton.base.model import Oid, Stored
 from gitbaton.checkpoints.store.chain import MAX_COMMIT, Chains, History, Problem, newest_first
 from gitbaton.checkpoints.store.refs import IMPORTED, REMOTES
+from gitbaton.git.objects import Algorithm, object_id
 from gitbaton.git.reffiles import below
 
 
@@ -20,6 +22,12 @@ def imported_ref(client: str, session: str) -> str:
 def track_name(client: str) -> str:
     """Return the name that stands for a track in the records of a client's turns: no track is called so."""
     return f"imported/{client}"
+
+
+def tombstone(algorithm: Algorithm, client: str, session: str, since: datetime) -> Oid:
+    """Return the id that stands for a forgotten turn, whatever a record of it says of its end and its commits. ``since``: when
+    its prompt was sent."""
+    return object_id(algorithm, "blob", canonical({"client": client, "session": session, "since": timestamp(since)}))
 
 
 def commits(store: Chains, problems: list[Problem] | None = None, limit: int | None = None) -> list[Oid]:

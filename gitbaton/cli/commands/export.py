@@ -77,10 +77,10 @@ def take_in(
     tell the prompt of each commit that a turn is seen to have made. The plan is shown first, and asked for; without a terminal
     it needs --yes. A second time takes in what is new.
 
-    CLIENT is one whose transcripts can be read: claude, codex, gemini, opencode or copilot. A commit is a turn's only where the
-    output of a command in it names it, and it is here with that subject and of that time, or was rewritten since. What hooks
-    have recorded is not taken in again, a conversation that was forgotten neither, and a link out of the client's folder is not
-    followed. A turn that may still go on is left for the next time.
+    CLIENT is one whose transcripts can be read: claude, codex, gemini, opencode, copilot, kilo, qwen or droid. A commit is a
+    turn's only where the output of a command in it names it, and it is here with that subject and of that time, or was
+    rewritten since. What hooks have recorded is not taken in again, a conversation or turn that was forgotten neither, and a
+    link out of the client's folder is not followed. A turn that may still go on is left for the next time.
 
     From a folder, each checkpoint keeps its words and its time; its author is 'gitbaton <gitbaton@localhost>'. Nothing in the
     folder is run or followed, and a file that cannot be understood is named and nothing is done. A second time adds nothing.
@@ -211,11 +211,10 @@ def _sums(made: "ImportPlan") -> Iterator[str]:
         yield f"{counted(len(made.sessions), 'session')} to import: {', '.join(sums)}"
     else:
         yield f"nothing to import of {', '.join(made.clients)}"
-    going = sum(one.going_on for one in made.sessions)
     for count, text in (
         (made.there, "here already"),
         (made.forgotten, "forgotten, and left out"),
-        (going, "may still be at work: the last turn is left for the next time"),
+        (made.going_on, "may still be at work: the last turn is left for the next time"),
     ):
         if count:
             yield f"{counted(count, 'session')} {text}"
@@ -248,6 +247,7 @@ def _document(baton: Baton, made: "ImportPlan", result: "ImportResult | None", *
         "sessions": sessions,
         "there": made.there,
         "forgotten": made.forgotten,
+        "going_on": made.going_on,
         "problems": problems,
         "imported": done,
     }

@@ -36,7 +36,7 @@ from gitbaton.checkpoints.render import (
     uncompared,
     verdict,
 )
-from gitbaton.checkpoints.store import state
+from gitbaton.checkpoints.store import imported, state
 from gitbaton.checkpoints.store.refs import CHAINS, CURRENT, TIPS
 from gitbaton.cli.columns import brief, broken
 from gitbaton.cli.commands.verify import since_head
@@ -475,7 +475,9 @@ def begin(baton: Baton, look: Look) -> None:
         found = []
     there = [row for row in found if row.state not in ("not installed", "off")]
     terminal.say(NONE)
-    _suggest(look, [*_fetching(baton), (NEXT, "take one"), *([] if there or layout.root is None else [INSTALL])])
+    past = len(imported.commits(baton.store))
+    listed = [("git baton log --kind imported", f"list {counted(past, 'imported turn')}")] if past else []
+    _suggest(look, [*listed, *_fetching(baton), (NEXT, "take one"), *([] if there or layout.root is None else [INSTALL])])
     if there:
         plugged = any(row.level == "plugin" for row in there) and baton.repo.boolean("baton.everywhere", default=True)
         acts = plugged or baton.repo.boolean("baton.everywhere") or any(row.level == "project" for row in there)
