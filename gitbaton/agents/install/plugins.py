@@ -187,7 +187,8 @@ def tell(program: str, words: Sequence[str], env: Mapping[str, str], *, strict: 
     done = begin([program, *words], env, _SECONDS).finish()
     if done.code and strict:
         said = " ".join(f"{os.fsdecode(done.out)} {done.err}".split())
-        raise BatonError(f"'{os.path.basename(program)} {' '.join(words)}' ended with {done.code}: {said[-200:]}")
+        told = said.partition(" Stack backtrace:")[0][-200:]
+        raise BatonError(f"'{os.path.basename(program)} {' '.join(words)}' ended with {done.code}: {told}")
 
 
 def _read(path: str) -> str:

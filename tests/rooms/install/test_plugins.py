@@ -172,6 +172,7 @@ case "$0 $*" in
 *codex*'add gitbaton@gitbaton') printf '[plugins."gitbaton@gitbaton"]\\nenabled = true\\n' > "$HOME/.codex/config.toml" ;;
 *codex*'remove gitbaton@gitbaton') rm "$HOME/.codex/config.toml" ;;
 esac
+test -z "$FAIL" || printf 'Error: no\\n\\nStack backtrace:\\n%300s\\n' 'x' >&2
 exit "${FAIL:-0}"
 """
 
@@ -395,7 +396,7 @@ def test_where_the_program_of_a_client_is_missing_or_fails_it_is_said(repo: Sand
     line = f"copilot plugin marketplace add {market} && copilot plugin install gitbaton@gitbaton"
     assert f"warning: 'copilot' is not on PATH; where it is: {line}" in said.err
     failed = repo.baton("agent", "install", "codex", "--plugin", env={"PATH": path, "FAIL": "3"})
-    assert failed.code == 128 and "'codex plugin marketplace add " in failed.err and "ended with 3" in failed.err
+    assert failed.code == 128 and "'codex plugin marketplace add " in failed.err and "ended with 3: Error: no\n" in failed.err
 
 
 @pytest.mark.deep
