@@ -152,7 +152,7 @@ SHELLS: list[tuple[str, str]] = [
 @each("name, shell", SHELLS)
 def test_what_a_client_sets_for_its_commands_names_it_alone(name: str, shell: str) -> None:
     env = dict(variable.split("=") for variable in shell.split())
-    assert [agent.name for agent in agents_of(env)] == [name]
+    assert [(agent.name, agent.session) for agent in agents_of(env)] == [(name, "s" if KNOWN[name].session else None)]
 
 
 def test_a_session_that_is_told_no_prompts_is_at_work_until_it_ends(repo: Sandbox) -> None:
