@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.kit import Sandbox
+from tests.kit.signers import needs_ssh, signs_with, ssh_key, trusts
 from tests.kit.tables import each
 from tests.kit.talks import Talk
 from tests.kit.testruns import GENUINE, JEST, forgeries
@@ -255,6 +256,30 @@ def test_what_was_fetched_counts_only_where_it_is_asked_for(talk: Talk, tmp_path
     assert (found["green"], found["runs"][0]["foreign"]) == (True, True)
 
 
+@pytest.mark.deep
+@needs_ssh
+def test_with_signed_only_what_a_signed_checkpoint_tells_counts(talk: Talk, tmp_path: Path) -> None:
+    talk.run("pytest -q", GREEN)
+    talk.stop()
+    commit(talk)
+    assert proof(talk)["green"] and not proof(talk, "--signed")["green"]
+    done = talk.repo.baton("verify", "--ci", "--signed")
+    assert "1 run would do, and no checkpoint with a good signature tells of it: 'git baton verify --signatures'" in done.err
+    signs_with(talk.repo, ssh_key(tmp_path, "key"), "author@example.com")
+    talk.ask("and the rest")  # the hook's next checkpoint, which is signed, signs the one before
+    talk.edit("z.py", "z\n")
+    talk.stop()
+    assert proof(talk, "--signed")["green"]
+    clone = Sandbox(tmp_path / "clone")
+    talk.repo.git("clone", "-q", str(talk.repo.path), str(clone.path))
+    clone.ok("fetch")
+    assert clone.baton("verify", "--ci", "--foreign").code == 0
+    assert clone.baton("verify", "--ci", "--foreign", "--signed").code == 1, "nobody is trusted there"
+    trusts(clone, {"author@example.com": tmp_path / "key"})
+    assert clone.baton("verify", "--ci", "--foreign", "--signed").code == 0
+    assert clone.baton("verify", "--ci", "--signed").code == 1, "what was fetched counts where it is asked for"
+
+
 def test_where_nothing_ran_it_says_so(repo: Sandbox) -> None:
     repo.commit("first", **{"x.py": "one\n"})
     done = repo.baton("verify", "--ci")
@@ -272,6 +297,8 @@ def test_where_nothing_ran_it_says_so(repo: Sandbox) -> None:
         ("--ci --words", 129, "fatal: --ci goes with"),
         ("--ci --strict", 129, "fatal: --ci goes with"),
         ("--foreign", 129, "fatal: --foreign goes with --ci"),
+        ("--signed", 129, "fatal: --signed goes with --ci"),
+        ("--ci --signatures", 129, "fatal: --ci and --signatures exclude each other"),
     ],
 )
 def test_what_is_no_commit_is_refused(repo: Sandbox, words: str, code: int, said: str) -> None:

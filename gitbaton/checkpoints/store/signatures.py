@@ -13,7 +13,7 @@ from gitbaton.base.model import Oid, Stored
 from gitbaton.base.values import TYPE_CHECKING, value
 from gitbaton.checkpoints.store.chain import RETRY_SECONDS, Chains, append_to, beside
 from gitbaton.checkpoints.store.provenance import of_track
-from gitbaton.checkpoints.store.refs import fetched_signatures, signatures_ref
+from gitbaton.checkpoints.store.refs import chain_ref, fetched_signatures, signatures_ref
 from gitbaton.git.objects import (
     Algorithm,
     NewObject,
@@ -211,6 +211,8 @@ def put(store: Store, track: str, made: Mapping[Oid, bytes]) -> None:
     ref, algorithm = signatures_ref(track), store.objects.algorithm
 
     def once(_: object) -> None:
+        if store.objects.info(chain_ref(track)) is None:
+            return  # it was deleted meanwhile
         found = store.objects.info(ref)
         tree = _tree(store, ref)
         top = {entry.name: entry for entry in _folders(store, ref, tree)} if tree is not None else {}
