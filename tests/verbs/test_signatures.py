@@ -411,6 +411,26 @@ def test_a_broken_set_of_signatures_stops_nothing(alices: Sandbox, bare: Sandbox
 
 
 @pytest.mark.deep
+def test_a_mend_makes_a_set_of_what_can_be_read(alices: Sandbox, bare: Sandbox) -> None:
+    alices.git("remote", "add", "hub", str(bare.path))
+    ids = [alices.ok("snapshot", "--track", "t", n, "--json").json["checkpoint"]["id"] for n in ("one", "two")]
+    alices.ok("snapshot", "--track", "other", "three")
+    alices.ok("sync", "--yes", "hub")
+    lost = alices.ok("snapshot", "--track", "t", "four", "--json").json["checkpoint"]["id"]
+    alices.git("config", "baton.sign", "false")
+    blob = next(row.split()[2] for row in alices.git("ls-tree", "-r", REF).splitlines() if lost[2:] in row)
+    for oid in (blob, alices.git("rev-parse", REF)):
+        alices.loose(oid).unlink()
+    plan = alices.baton("doctor", "--mend", "-n")
+    done = alices.baton("doctor", "--mend")
+    assert done.out == plan.out and "signatures of 2 checkpoints can be read" in done.out
+    assert blobs(alices).keys() == set(ids)
+    assert states(alices, "t") == {"one": ("good", ALICE), "two": ("good", ALICE), "four": ("missing", None)}
+    assert states(alices, "other") == {"three": ("good", ALICE)}
+    assert alices.ok("doctor", "--mend").out == "nothing is damaged\n"
+
+
+@pytest.mark.deep
 def test_a_sha256_repository_signs(tmp_path: Path, keys: dict[str, Path]) -> None:
     repo = Sandbox.init(tmp_path / "r", "--object-format=sha256")
     repo.git("commit", "-q", "--allow-empty", "-m", "one")

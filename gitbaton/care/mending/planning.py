@@ -8,7 +8,7 @@ from contextlib import closing
 from tempfile import TemporaryDirectory
 
 from gitbaton.base.codec import counted, decode, decode_track, in_quotes
-from gitbaton.base.errors import DamagedIndexError, GitError, RecordError, RefConflictError
+from gitbaton.base.errors import BatonError, DamagedIndexError, GitError, RecordError, RefConflictError
 from gitbaton.base.model import BESIDE, Checkpoint, Oid
 from gitbaton.base.system.files import read_or_none, sync_paths
 from gitbaton.base.values import replace
@@ -21,7 +21,7 @@ from gitbaton.checkpoints.store import CHAINS, NOTES, SAFETY, TIPS, chain_ref, s
 from gitbaton.checkpoints.store import meta as store_meta
 from gitbaton.checkpoints.store.provenance import record_of
 from gitbaton.checkpoints.store.read import is_ours, readable_checkpoints
-from gitbaton.checkpoints.store.refs import BEFORE_MENDS, IMPORTED, META, REMOTES, RUNS, THREADS, TRANSCRIPTS
+from gitbaton.checkpoints.store.refs import BEFORE_MENDS, IMPORTED, META, REMOTES, RUNS, THREADS, TRANSCRIPTS, signed_track
 from gitbaton.git import questions
 from gitbaton.git.binary import BinaryObjects, clear_stale_locks
 from gitbaton.git.damage import (
@@ -246,10 +246,21 @@ class _MendPlanner:
                 self._settle(name, rebuild.late(survey, name, tip))
             elif talk is not None:
                 self._settle(name, rebuild.conversation(survey, name, oid, *talk))
+            elif (track := signed_track(name)) is not None:
+                there = name.removeprefix("refs/baton")
+                copies = [oid for ref, oid in survey.pointing.items() if ref.startswith(REMOTES) and ref.endswith(there)]
+                self._settle(name, rebuild.signatures(survey, oid, copies, self._ids(track)))
             elif name.startswith(REMOTES):
                 self._settle(name, _FETCH)
             elif name.startswith(BEFORE_MENDS):
                 self._settle(name, Made(new=None, said="a mend had kept it, and it cannot be read any more"))
+
+    def _ids(self, track: str) -> frozenset[Oid]:
+        """Return the checkpoints of a track, as it is to be."""
+        try:
+            return frozenset(stored.id for stored in self.survey.store.history(track).items)
+        except BatonError:
+            return frozenset()
 
     def _derived(self) -> None:
         """Plan the notes, and the refs of tips that show no checkpoint; a refresh makes those anew."""

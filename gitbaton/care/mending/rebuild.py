@@ -34,9 +34,11 @@ from gitbaton.checkpoints.store.meta import MOST_BYTES, Meta, pin_of
 from gitbaton.checkpoints.store.provenance import of_run
 from gitbaton.checkpoints.store.read import readable_checkpoints
 from gitbaton.checkpoints.store.refs import THREADS, remote_of
+from gitbaton.checkpoints.store.signatures import SET, objects_for, signed_id
 from gitbaton.checkpoints.store.write import NOBODY
 from gitbaton.git.objects import NewObject, RawCommit, TreeEntry, author_at, commit_data, object_id, tree_data, walk_notes
 from gitbaton.git.questions import filtered_commits
+from gitbaton.git.signing import MAX_SIGNED
 from gitbaton.langgraph.threads.build import rebuild
 from gitbaton.langgraph.threads.chain import AUTHOR, Batch, LateWrites, ThreadChain, entry_of
 from gitbaton.langgraph.threads.codec import ThreadCheckpoint
@@ -544,6 +546,25 @@ def _meta_of(survey: Survey, tree: Oid) -> tuple[Meta, bool]:
         pins[oid] = (pin_of(found.data) if found is not None and found.data else None) or (1, "")
     counts, names = {oid: n for oid, (n, _) in pins.items()}, {oid: name for oid, (_, name) in pins.items() if name}
     return Meta(pins=counts, names=names, pruned=frozenset(ids[b"pruned"]), forgotten=frozenset(ids[b"forgotten"])), whole
+
+
+def signatures(survey: Survey, tip: Oid | None, others: Iterable[Oid], ids: Collection[Oid]) -> Made:
+    """Rebuild the signatures of a track with these checkpoints: those that can be read, of older sets and remotes' copies,
+    too."""
+    sets = [commit for commit in map(survey.commit, (tip, *others)) if commit is not None]
+    sets += [commit for commit in survey.commits.values() if commit.message == SET]
+    folders = [entry for commit in sets for entry in survey.entries(commit.tree) or ()]
+    named = [(folder.name, entry) for folder in folders for entry in survey.entries(folder.oid) or ()]
+    found: dict[Oid, set[Oid]] = {}
+    for name, entry in named:
+        oid = signed_id(survey.algorithm, name, entry)
+        if oid in ids and oid is not None and survey.read(entry.oid, MAX_SIGNED) is not None:
+            found.setdefault(oid, set()).add(entry.oid)
+    if not found:
+        return Made(new=None, said="no signature can be read")
+    objects = objects_for(survey.algorithm, found)
+    survey.add(objects)
+    return Made(new=objects[-1].oid, said=f"signatures of {counted(len(found), 'checkpoint')} can be read")
 
 
 def notes(survey: Survey, tip: Oid | None, said: Iterable[Stored], dropped: Callable[[Oid], bool] | None) -> Made:

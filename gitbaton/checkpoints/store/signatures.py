@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     State = Literal["good", "untrusted", "expired", "revoked", "unchecked", "bad", "replayed", "other", "torn", "missing"]
 else:
     State = str
-_MESSAGE = b"gitbaton signatures 1\n"
+SET = b"gitbaton signatures 1\n"  # the message of the commit of a set
 _AUTHOR = b"gitbaton <gitbaton@localhost> 0 +0000"
 _FOLDER = re.compile(rb"[0-9a-f]{2}\Z")
 _NAME = re.compile(rb"([0-9a-f]+)\.([0-9a-f]+)\Z")
@@ -156,7 +156,7 @@ def _tree(store: Chains, ref: str) -> Oid | None:
     if found.kind != "commit" or found.data is None:
         raise RecordError(f"{in_quotes(ref)} is a {found.kind} and not a commit")
     commit = parse_commit(found.data)
-    if commit.message != _MESSAGE:
+    if commit.message != SET:
         raise _strange(ref, "its commit")
     return commit.tree
 
@@ -177,11 +177,19 @@ def _inside(store: Chains, ref: str, folder: TreeEntry) -> Iterator[tuple[Oid, O
     if found is None:
         raise RecordError(f"{in_quotes(ref)} cannot be read: tree {folder.oid}")
     for entry in found:
-        name = _NAME.match(entry.name)
-        oid = (folder.name + name[1]).decode() if name is not None else ""
-        if name is None or entry.mode != b"100644" or not is_oid(store.objects.algorithm, oid) or name[2].decode() != entry.oid:
+        oid = signed_id(store.objects.algorithm, folder.name, entry)
+        if oid is None:
             raise _strange(ref, (folder.name + b"/" + entry.name).decode("utf-8", "backslashreplace"))
         yield oid, entry.oid
+
+
+def signed_id(algorithm: Algorithm, folder: bytes, entry: TreeEntry) -> Oid | None:
+    """Return the id of the checkpoint that a signature is of, as its place says; None for what is not as gitbaton writes it.
+    Pure."""
+    name = _NAME.match(entry.name)
+    oid = (folder + name[1]).decode("ascii", "replace") if name is not None else ""
+    right = name is not None and entry.mode == b"100644" and name[2].decode() == entry.oid and is_oid(algorithm, oid)
+    return oid if right else None
 
 
 def _strange(ref: str, what: str) -> RecordError:
@@ -202,7 +210,7 @@ def objects_for(algorithm: Algorithm, signed: Signed, parents: Iterable[Oid] = (
 
 
 def _committed(algorithm: Algorithm, trees: Sequence[NewObject], parents: Iterable[Oid] = ()) -> list[NewObject]:
-    data = commit_data(tree=trees[-1].oid, parents=parents, author=_AUTHOR, message=_MESSAGE)
+    data = commit_data(tree=trees[-1].oid, parents=parents, author=_AUTHOR, message=SET)
     return [*trees, new_object(algorithm, "commit", data)]
 
 
