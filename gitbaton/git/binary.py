@@ -15,7 +15,6 @@ from gitbaton.base.system.process import Coprocess, Result
 from gitbaton.base.values import cast
 from gitbaton.git.loose import FEW, drop_torn, is_shared, put_in
 from gitbaton.git.objects import (
-    LASTING,
     MAX_READ,
     OID,
     Algorithm,
@@ -25,6 +24,7 @@ from gitbaton.git.objects import (
     Objects,
     RefChange,
     in_the_way,
+    is_conflict,
     is_oid,
     is_ref,
     linked_ref,
@@ -41,9 +41,6 @@ _ATTEMPTS = 4
 _NO_FOLDER = "unable to create temporary file: No such file or directory"
 _GROUP = 2000
 _GROUP_BYTES = 4 << 20  # of contents that are held at once, unless one object is larger
-_CONFLICT = (
-    r"but expected|reference already exists|unable to resolve reference|Unable to create|File exists|cannot lock references"
-)
 _OWN_REFS = ("refs/worktree/", "refs/bisect/", "refs/rewritten/")
 # How git reads a name that is no ref: as one elsewhere, or as what `git describe` prints (`x-gabcdef0`).
 _ELSEWHERE = ("refs/{}", "refs/tags/{}", "refs/heads/{}", "refs/remotes/{}", "refs/remotes/{}/HEAD")
@@ -105,7 +102,7 @@ class GitObjects(Objects):
         stdin = b"".join(os.fsencode(word) + b"\0" for word in words)
         result = self._moved(stdin, len(transactions)) if self._lasting else self.git.run(*_MOVE, stdin=stdin)
         if result.code != 0:
-            error = RefConflictError if re.search(_CONFLICT, result.err) and not re.search(LASTING, result.err) else GitError
+            error = RefConflictError if is_conflict(result.err) else GitError
             raise error(f"cannot update a ref: {result.fatal()}")
 
     def _moved(self, stdin: bytes, transactions: int) -> Result:

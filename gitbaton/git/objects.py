@@ -27,9 +27,12 @@ else:
 
 OID = re.compile(r"(?:[0-9a-f]{40}|[0-9a-f]{64})\Z")
 _REF = re.compile(r"(?:refs/[^\0- \x7f~^:?*\[\\]+|[A-Z][A-Z_]*)\Z")
-LASTING = (
+_LASTING = (
     r"Permission denied|Operation not permitted|Read-only file system|No space left on device|Disk quota exceeded"
     r"|Too many open files"
+)
+_CONFLICT = (
+    r"but expected|reference already exists|unable to resolve reference|Unable to create|File exists|cannot lock references"
 )
 MAX_READ = 4 << 20
 MAX_TREE = 64 << 20
@@ -170,6 +173,11 @@ class Objects(Protocol):
 def is_oid(algorithm: Algorithm, spec: str) -> bool:
     """Whether a spec is a full object id of this object format."""
     return len(spec) == _HEX_LENGTH[algorithm] and OID.match(spec) is not None
+
+
+def is_conflict(said: str) -> bool:
+    """Whether git's words say that a ref did not move because another process has it, or was faster: trying again can help."""
+    return re.search(_CONFLICT, said) is not None and not re.search(_LASTING, said)
 
 
 def is_ref(spec: str) -> bool:

@@ -9,14 +9,14 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import nullcontext
 from tempfile import TemporaryDirectory
 
-from gitbaton.base.errors import RemoteError, UsageError
+from gitbaton.base.errors import RefConflictError, RemoteError, UsageError
 from gitbaton.base.model import Oid
 from gitbaton.base.system.process import Result
 from gitbaton.base.values import replace, value
 from gitbaton.git.bounded import Bounded, OutOfTimeError, failure, refused, server_words, without_credentials
 from gitbaton.git.foreground import environment
 from gitbaton.git.objectlists import all_refs
-from gitbaton.git.objects import RefChange, is_oid, is_ref
+from gitbaton.git.objects import RefChange, is_conflict, is_oid, is_ref
 from gitbaton.git.publish import fsync, move_refs, sync_all
 from gitbaton.git.questions import default_hooks, hooks_path, matching
 from gitbaton.git.repo import Repo, silent
@@ -33,6 +33,8 @@ _OFF = "GITBATON_OFF"  # a variable of the environment that says false
 _PLACE = "GITBATON_PLACE"  # one that says an address
 _NO_ATOMIC = "does not support --atomic"
 _NO_REF = "couldn't find remote ref"
+_BROKEN = "reference broken"
+_LOCK = re.compile(r"cannot lock ref '([^']+)'")
 # What is fetched stays one pack, which git has on disk, as it then has the refs.
 _DISK = ("-c", "fetch.unpackLimit=1", "-c", "transfer.unpackLimit=1", "-c", "core.fsync=all", "-c", "core.fsyncMethod=fsync")
 _RECEIVE = "git -c receive.unpackLimit=1 -c core.fsync=all -c core.fsyncMethod=fsync receive-pack"
@@ -274,7 +276,8 @@ class Connection:
         """Fetch refs of the remote, each into a ref of ours (forced), or only its objects for None.
 
         False when a ref has gone since it was listed (then nothing was fetched), or was rewritten, so that what ``seen`` says
-        of it has not come: the caller looks again.
+        of it has not come: the caller looks again. Raises RefConflictError where another process moves a ref of ours, too:
+        some may have moved then.
         """
         if not refs:
             return True
@@ -295,6 +298,11 @@ class Connection:
             return all(objects.info(oid) is not None for ref, oid in (seen or {}).items() if ref in refs)
         if _NO_REF in result.err:
             return False
+        if is_conflict(result.err) and _BROKEN not in result.err:
+            names = [name for name in _LOCK.findall(result.err) if name in into.values()]
+            raise RefConflictError(
+                f"'{names[0]}' did not move: another process has it" if names else result.fatal(), "try again"
+            )
         raise self._failure(result.err)
 
     def send_lfs(self, oids: Sequence[str], place: str) -> str:

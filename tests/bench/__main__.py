@@ -12,6 +12,7 @@ from tests.bench import (
     agents,
     baton,
     durable,
+    eight,
     harness,
     hooks,
     looking,
@@ -60,7 +61,9 @@ def options() -> argparse.Namespace:
         "picker",
         "statusline",
         "year",
+        "eight",
     )
+    parser.add_argument("--seconds", type=int, default=600, help="how long eight agents work at once")
     parser.add_argument("--only", choices=parts, help="measure one part only")
     return parser.parse_args()
 
@@ -100,6 +103,8 @@ def main() -> None:
         if only in (None, "statusline"):
             more, said = statusline.main(folder, env, chosen.runs)
             rows, lines = [*rows, *more], [*lines, *said]
+        if only in (None, "eight"):
+            lines += eight.main(folder, env, chosen.seconds, chosen.seeds)
         if only in (None, "picker"):
             lines += picker.main(folder, env, chosen.runs, chosen.history or 10_000)
         if only in (None, "savers"):

@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import hashlib
 import os
+import random
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 
 from gitbaton.base.codec import check_track, decode_track, in_quotes, plain
-from gitbaton.base.errors import BatonError, GitError, GitTimeoutError, NotFoundError, RecordError, RemoteError, UsageError
+from gitbaton.base.errors import (
+    BatonError,
+    GitError,
+    GitTimeoutError,
+    NotFoundError,
+    RecordError,
+    RefConflictError,
+    RemoteError,
+    UsageError,
+)
 from gitbaton.base.model import Oid
 from gitbaton.base.values import TYPE_CHECKING, replace, value
 from gitbaton.care.scanning import Hit
@@ -39,6 +50,7 @@ if TYPE_CHECKING:
     from typing import TypeVar
 
     R = TypeVar("R", "Fetched", "Joined")
+    T = TypeVar("T")
 Item = tuple[str, ...]
 """One thing to exchange, its kind first: ``track`` and its name, ``run`` and its name, ``thread``, its name and a namespace,
 ``transcript`` and its ref."""
@@ -275,6 +287,7 @@ class Synced:
 
 
 OURS = "refs/baton/"
+TRIES, PAUSE = 6, 0.05  # seconds after the first try, at most; twice as many after each further one
 _OTHERS = (SAFETY, REMOTES)  # of no concern to anybody else, also where somebody mirrored them
 _FETCHED = re.compile(r"refs/baton/remotes/[^/]+/(?:joined/[0-9a-f]{16}/(?=threads/|late/))?")
 _TALK = re.compile(r"[a-z][a-z0-9_-]*/([^/]+)\Z")
@@ -330,6 +343,19 @@ class RemoteRefs:
     def chosen(self, choice: Choice) -> dict[str, Item]:
         """Return the refs of items that a choice takes."""
         return {ref: item for ref, item in self.items.items() if choice.takes(item)}
+
+
+def patiently(once: Callable[[], T], pause: Callable[[float], None] = time.sleep) -> T:
+    """Return what ``once`` does; it is done again, some times, while another process moves the same refs, here or at the
+    remote. Raises RefConflictError, or RemoteError that is stale, where that does not end."""
+    for number in range(TRIES - 1):
+        try:
+            return once()
+        except (RefConflictError, RemoteError) as error:
+            if isinstance(error, RemoteError) and error.kind != "stale":
+                raise
+        pause(random.uniform(0, PAUSE * 2**number))
+    return once()
 
 
 def look(line: Connection, place: str | None = None, *, everything: bool = False) -> RemoteRefs:

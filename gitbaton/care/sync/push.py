@@ -8,6 +8,7 @@ import re
 import shutil
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
+from functools import partial
 
 from gitbaton.agents.transcripts.layout import told_session
 from gitbaton.base.codec import encode_track, in_quotes
@@ -20,6 +21,7 @@ from gitbaton.base.errors import (
     NoAnswerError,
     NotFoundError,
     RecordError,
+    RefConflictError,
     RemoteError,
 )
 from gitbaton.base.model import Oid
@@ -42,6 +44,7 @@ from gitbaton.care.sync.items import (
     here,
     look,
     more_broken_refs,
+    patiently,
     pending,
     require_meta,
     room,
@@ -73,7 +76,6 @@ if TYPE_CHECKING:
     from typing import TypeVar
 
     T = TypeVar("T")
-ATTEMPTS = 3
 _ATOMIC = "atomic"
 _NAMED = 10  # files that are named
 _AT_ONCE = 1000  # refs of one push: each stands on git's command line twice, and that has an end
@@ -101,14 +103,14 @@ def push(
     *,
     joining: Joining | None = None,
     seen: RemoteRefs | None = None,
-    tries: int = 2,
 ) -> tuple[Pushing, ...]:
-    """Push to every place of a remote. ``joining``: what was just joined, or would be, is pushed instead of what is here;
-    ``seen``: all that the remote was just found to have, fetched. What savers have in their log is flushed first where threads
-    are pushed. ``tries``: how often it is begun anew where git collects beside it.
+    """Push to every place of a remote, again where another process is faster. ``joining``: what was just joined, or would be,
+    is pushed instead of what is here; ``seen``: all that the remote was just found to have, fetched. What savers have in their
+    log is flushed first where threads are pushed.
 
-    Raises RemoteError when it cannot be reached or refuses all; NotFoundError for a track that is nowhere; NoAnswerError where
-    baton.push is false; RecordError where tombstones cannot be read; ScanError.
+    Raises RemoteError when it cannot be reached or refuses all, and, with ``joining``, where another process is faster;
+    NotFoundError for a track that is nowhere; NoAnswerError where baton.push is false; RecordError where tombstones cannot be
+    read; ScanError.
     """
     if baton.settings.push is False:
         raise NoAnswerError("nothing is pushed: baton.push is false")
@@ -118,25 +120,52 @@ def push(
             baton.store.settle()
     if manner.write and choice.threads:
         flush(baton)
+    course = _Course({*(choice.tracks or ())} if joining is None else set())
+    for last in (False, False, True):
+        before = baton.store.chains()[0]
+        course.parts.clear()
+        once = partial(_once, baton, line, choice, manner, joining, seen, course)
+        try:
+            once() if joining is not None else patiently(once)
+        except GitError as error:
+            if last or isinstance(error, GitTimeoutError):
+                raise
+        else:
+            broken = any(move.broken for part in course.parts.values() for move in part.moves)
+            if last or not broken or baton.store.chains()[0] == before:
+                break
+        # What was to be sent, or what the remote was known to have, is pruned here since, and git has collected it.
+        if joining is not None and baton.store.chains()[0] != before:
+            raise RemoteError("tracks here moved while they were pushed", kind="stale")
+    return tuple(course.parts[at] for at in line.remote.push)
+
+
+class _Course:
+    """State of a push that lasts over its tries. ``named``: the tracks that must be somewhere, until that is looked at;
+    ``agreed``: what may become public; ``parts``: the result for each place that is done."""
+
+    def __init__(self, named: set[str]) -> None:
+        self.named, self.agreed, self.parts = named, set[Item](), dict[str, Pushing]()
+
+
+def _once(
+    baton: Baton,
+    line: Connection,
+    choice: Choice,
+    manner: Manner,
+    joining: Joining | None,
+    seen: RemoteRefs | None,
+    course: _Course,
+) -> None:
+    """Push as ``push`` to the places that are not done."""
     left = broken_refs(baton, line, choice)
     found, problems = baton.store.chains()
     ours = joining or Joining(rows=(), tips=found, meta=metas.read(baton.store))
     warnings = tuple(f"{in_quotes(p.where)} is left out: {p.reason}" for p in problems if p.where not in left)
-    known = {line.remote.fetch: seen}
-    places = [_Push(baton, line, at, choice, manner, ours, known.get(at), warnings, left) for at in line.remote.push]
-    try:
-        done = (places[0].push(),) if len(places) == 1 else tuple(place.one_of_several() for place in places)
-    except GitError as error:
-        if not tries or isinstance(error, GitTimeoutError):
-            raise
-    else:
-        broken = any(move.broken for part in done for move in part.moves)
-        if not tries or not broken or baton.store.chains()[0] == found:
-            return done
-    # What was to be sent, or what the remote was known to have, is pruned here since, and git has collected it.
-    if joining is not None and baton.store.chains()[0] != found:
-        raise RemoteError("tracks here moved while they were pushed", kind="stale")
-    return push(baton, line, choice, manner, joining=joining, seen=seen, tries=tries - 1)
+    for at in (at for at in line.remote.push if at not in course.parts):
+        known = seen if at == line.remote.fetch else None
+        place = _Push(baton, line, at, choice, manner, ours, known, warnings, left, course)
+        course.parts[at] = place.push() if len(line.remote.push) == 1 else place.one_of_several()
 
 
 class _Push:
@@ -154,12 +183,12 @@ class _Push:
         seen: RemoteRefs | None,
         warnings: tuple[str, ...],
         left: Mapping[str, str],
+        course: _Course,
     ) -> None:
         self.baton, self.line, self.place, self.choice, self.manner = baton, line, place, choice, manner
-        self.ours, self.mine, self.refs = ours.tips, ours.meta, ours.refs
+        self.ours, self.mine, self.refs, self.course = ours.tips, ours.meta, ours.refs, course
         self.seen, self.warnings, self.left, self.shown = seen, warnings, dict(left), line.remote.shown
         self.there: Mapping[str, Oid] = {}
-        self.agreed: frozenset[Item] = frozenset()
         self.sends: Sequence[str] = ()
         self.hooked = False
 
@@ -276,14 +305,14 @@ class _Push:
         known, self.seen = self.seen, None
         if known is not None:
             return known
-        for _ in range(ATTEMPTS):
-            seen = look(self.line, self.place, everything=True)
-            for track in self.choice.tracks or ():
-                if chain_ref(track) not in self.left and track not in self.ours and track not in seen.tracks:
-                    raise NotFoundError(f"there is no track {in_quotes(track)}")
-            if self.line.fetch(dict.fromkeys(self._unknown(seen)), self.place, seen=seen.refs):
-                return seen
-        raise RemoteError(f"the refs of {in_quotes(self.shown)} go while they are read", "try again", kind="stale")
+        seen = look(self.line, self.place, everything=True)
+        for track in sorted(self.course.named):
+            if chain_ref(track) not in self.left and track not in self.ours and track not in seen.tracks:
+                raise NotFoundError(f"there is no track {in_quotes(track)}")
+        self.course.named.clear()  # one that goes later is left out
+        if not self.line.fetch(dict.fromkeys(self._unknown(seen)), self.place, seen=seen.refs):
+            raise RemoteError(f"the refs of {in_quotes(self.shown)} go while they are read", "try again", kind="stale")
+        return seen
 
     def _unknown(self, seen: RemoteRefs) -> list[str]:
         """Return the refs of the remote with objects that are needed and that no ref of ours holds."""
@@ -342,10 +371,10 @@ class _Push:
 
     def _agree(self, public: Exposure) -> bool:
         """Whether ``public`` may become public. A dry run does not ask."""
-        if not self.manner.write or public.asked <= self.agreed or self.baton.settings.push:
+        if not self.manner.write or public.asked <= self.course.agreed or self.baton.settings.push:
             return True
         agrees = self.manner.agree(public)
-        self.agreed = public.asked if agrees else self.agreed
+        self.course.agreed |= public.asked if agrees else set()
         return agrees
 
     def _send(self, made: Pushing, written: Collection[Oid], *, rewriting: bool) -> Pushing | None:
@@ -358,7 +387,8 @@ class _Push:
         finally:
             # Not after each part: git's time for the next one goes with the number of refs here.
             done = [moves[row.ref] for row in rows if not row.kind]
-            self._remember(done, written)
+            with suppress(RefConflictError):  # whoever moves them all the time fetches: then they say as much
+                patiently(partial(self._remember, done, written))
             if made.exposure is not None and not (made.declined or made.private):
                 sent = made.exposure.asked.intersection(move.asked for move in done)
                 remember(self.baton.repo, self.line.remote.name, self.place, sorted(sent))

@@ -6,9 +6,10 @@ import random
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import nullcontext
+from functools import partial
 
 from gitbaton.base.codec import decode_track, entry, in_quotes, track_in
-from gitbaton.base.errors import GitError, NoAnswerError, NotFoundError, RecordError, RemoteError
+from gitbaton.base.errors import GitError, NoAnswerError, NotFoundError, RecordError, RefConflictError, RemoteError
 from gitbaton.base.model import Oid
 from gitbaton.base.values import replace
 from gitbaton.care.sync import threads
@@ -31,12 +32,13 @@ from gitbaton.care.sync.items import (
     look,
     more_broken_refs,
     own,
+    patiently,
     require_meta,
     room,
     said,
 )
 from gitbaton.care.sync.kinds import fetched_runs, fetched_tracks, more_notes
-from gitbaton.care.sync.push import ATTEMPTS, Manner, push
+from gitbaton.care.sync.push import Manner, push
 from gitbaton.checkpoints.baton import Baton
 from gitbaton.checkpoints.render import in_shell
 from gitbaton.checkpoints.store import CHAINS, NOTES, chain_ref, signatures, state, tip_ref
@@ -68,43 +70,61 @@ def fetch(
     and no ref of ours moves. Raises RemoteError; NotFoundError for a chosen track that is neither there nor one of ``ours``.
     """
     left = broken_refs(baton, line, choice)
+    under_way = _Fetch(baton, line, choice, prune=prune, ours=ours, write=write)
     try:
-        seen, gathered = _fetch(baton, line, choice, prune=prune, ours=ours, write=write)
+        seen, gathered = patiently(under_way.once)
+    except RefConflictError as error:
+        raise RemoteError(f"not all is fetched: {error.message}", *error.hints, kind="stale") from None
     except RemoteError as error:
         more = more_broken_refs(baton, line, error, {})
         if not more:
             raise
         left |= more
-        seen, gathered = _fetch(baton, line, choice, prune=prune, ours=ours, write=write)
+        seen, gathered = under_way.once()
     return seen, replace(gathered, apart=left)
 
 
-def _fetch(
-    baton: Baton, line: Connection, choice: Choice, *, prune: bool, ours: Collection[str] | None, write: bool
-) -> tuple[RemoteRefs, Gathered]:
-    remote, first = line.remote.name, None
-    for _ in range(ATTEMPTS):
-        seen = look(line, everything=ours is not None)
+class _Fetch:
+    """A fetch in the making. What came is told beside what lay here at first; what is named must be somewhere then."""
+
+    def __init__(
+        self, baton: Baton, line: Connection, choice: Choice, *, prune: bool, ours: Collection[str] | None, write: bool
+    ) -> None:
+        self.baton, self.line, self.choice, self.prune, self.ours, self.write = baton, line, choice, prune, ours, write
+        self.first: Mapping[str, Oid] | None = None
+
+    def once(self) -> tuple[RemoteRefs, Gathered]:
+        """Look and fetch. Raises RefConflictError where others move refs here, RemoteError that is stale where refs of the
+        remote go meanwhile."""
+        baton, line, remote = self.baton, self.line, self.line.remote.name
+        seen = look(line, everything=self.ours is not None)
         before = baton.repo.objects.refs(remote_ref(remote))
-        first = before if first is None else first  # of a later look, what came is not told
-        for track in choice.tracks or ():
-            if track not in seen.tracks and fetched_ref(remote, track) not in before and track not in (ours or ()):
-                raise NotFoundError(f"there is no track {in_quotes(track)} at {in_quotes(line.remote.shown)}")
-        wanted = [ref for ref in (*seen.chosen(choice), META, NOTES) if ref in seen.refs]
+        if self.first is None:
+            self._require_named(seen, before)
+            self.first = before
+        wanted = [ref for ref in (*seen.chosen(self.choice), META, NOTES) if ref in seen.refs]
         moves = {ref: here(remote, ref) for ref in wanted if before.get(here(remote, ref)) != seen.refs[ref]}
-        with baton.repo.lock(tuple(moves.values()) if write else ()):
+        with baton.repo.lock(tuple(moves.values()) if self.write else ()):
             pass  # what a killed fetch left locked is free now
-        if line.fetch(moves if write else dict.fromkeys(moves), seen=seen.refs):
-            gone, lost = _gone(line, seen, choice, before, prune=prune)
-            drops = [RefChange(name=ref, new=None, old=before[ref]) for ref in before if ref in lost - line.hidden]
-            if drops and write:
-                with baton.repo.lock(tuple(change.name for change in drops)):
-                    baton.repo.objects.update(drops)
-            ended = [Fetched(item=item, state="pruned" if prune else "gone") for item in gone]
-            others = sum(1 for ref in moves if not ref.startswith(CHAINS))
-            rows = in_order(_rows(baton, line, seen, choice, first, ended))
-            return seen, Gathered(rows=rows, strange=seen.strange, others=others)
-    raise RemoteError(f"the refs of {in_quotes(line.remote.shown)} go while they are fetched", "try again", kind="stale")
+        if not line.fetch(moves if self.write else dict.fromkeys(moves), seen=seen.refs):
+            said = f"the refs of {in_quotes(line.remote.shown)} go while they are fetched"
+            raise RemoteError(said, "try again", kind="stale")
+        gone, lost = _gone(line, seen, self.choice, before, prune=self.prune)
+        drops = [RefChange(name=ref, new=None, old=before[ref]) for ref in before if ref in lost - line.hidden]
+        if drops and self.write:
+            with baton.repo.lock(tuple(change.name for change in drops)):
+                baton.repo.objects.update(drops)
+        ended = [Fetched(item=item, state="pruned" if self.prune else "gone") for item in gone]
+        others = sum(1 for ref in moves if not ref.startswith(CHAINS))
+        rows = in_order(_rows(baton, line, seen, self.choice, self.first, ended))
+        return seen, Gathered(rows=rows, strange=seen.strange, others=others)
+
+    def _require_named(self, seen: RemoteRefs, before: Mapping[str, Oid]) -> None:
+        """Raise NotFoundError for a named track that is nowhere; one that goes later is left out."""
+        remote = self.line.remote
+        for track in self.choice.tracks or ():
+            if track not in seen.tracks and fetched_ref(remote.name, track) not in before and track not in (self.ours or ()):
+                raise NotFoundError(f"there is no track {in_quotes(track)} at {in_quotes(remote.shown)}")
 
 
 def _gone(
@@ -289,8 +309,9 @@ def sync(
     done: Synced | None = None
     before, faster = dict[str, Oid](), False
     for number in range(1, ROUNDS + 1):
-        seen, gathered = fetch(baton, line, choice, ours=baton.store.chains()[0], write=manner.write)
-        joining = join(baton, line, seen, gathered, choice, write=manner.write)
+        ours = {*baton.store.chains()[0], *(choice.tracks or () if number > 1 else ())}  # a named one may end meanwhile
+        seen, gathered = fetch(baton, line, choice, ours=ours, write=manner.write)
+        joining = patiently(partial(join, baton, line, seen, gathered, choice, write=manner.write))
         done = _after(done, gathered, joining, number)
         same, before = number > 1 and seen.refs == before, dict(seen.refs)
         faster = faster or (number > 1 and not same)

@@ -9,7 +9,7 @@ from typing import Annotated, Optional, Union
 
 from gitbaton.base import terminal
 from gitbaton.base.codec import Json, bare, check_track, counted, in_quotes, path_document, plain, timestamp
-from gitbaton.base.errors import MENDS, RecordError, UsageError
+from gitbaton.base.errors import MENDS, NotFoundError, RecordError, UsageError
 from gitbaton.care import sync
 from gitbaton.care.scanning import UNFILTERED, held, scanner
 from gitbaton.care.sync.items import Choice, Exposure, Fetched, Gathered, Item, Joined, Joining, Move, Pushing, said
@@ -232,7 +232,10 @@ def say_joining(look: Look, baton: Baton, found: Joining, current: Optional[str]
 def _say_parallel(baton: Baton, track: str) -> None:
     """Hint at a track that continued on both sides: the newest checkpoint does not hold the files of the one below, as each was
     recorded on top of another one."""
-    items = baton.store.history(track, limit=50).items
+    try:
+        items = baton.store.history(track, limit=50).items
+    except NotFoundError:  # it was deleted since
+        return
     followed = items[0].checkpoint.previous if items else None
     if followed is None or len(items) < 2 or followed == items[1].id or followed not in {stored.id for stored in items}:
         return

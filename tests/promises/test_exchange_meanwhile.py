@@ -1,0 +1,148 @@
+"""Exchange while others are at work, here and at the remote: whatever moves at whatever moment, the rest goes on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.kit.clones import Clock, Clone, copied
+from tests.kit.far import Far, ok, snap, steps
+from tests.kit.moments import Args, at
+from tests.kit.repos import Outcome
+from tests.kit.tiers import some
+
+Commands = tuple[tuple[str, ...], ...]
+ACTIONS: dict[str, tuple[str, Commands]] = {
+    "deleted here": ("b", (("tracks", "delete", "new", "--yes"),)),
+    "deleted ours": ("b", (("tracks", "delete", "own", "--yes"),)),
+    "deleted both": ("b", (("tracks", "delete", "both", "--yes"),)),
+    "renamed": ("b", (("tracks", "rename", "both", "other name"),)),
+    "renamed own": ("b", (("tracks", "rename", "own", "other name"),)),
+    "forgotten": ("b", (("forget", "both", "--yes", "--force"),)),
+    "pruned": ("b", (("prune", "--keep-last", "1"),)),
+    "recorded": ("b", (("snapshot", "--track", "both", "meanwhile"),)),
+    "fetched": ("b", (("fetch",),)),
+    "synced": ("b", (("sync", "--yes"),)),
+    "pushed": ("b", (("push", "--yes"),)),
+    "synced there": ("a", (("sync", "--yes"),)),
+    "deleted there": ("a", (("tracks", "delete", "both", "--yes"), ("push", "--yes"))),
+    "renamed there": ("a", (("tracks", "rename", "both", "other name"), ("push", "--yes"))),
+    "pruned there": ("a", (("prune", "--keep-last", "1"), ("sync", "--yes"))),
+    "forgotten there": ("a", (("forget", "both", "--yes", "--force"), ("sync", "--yes"))),
+    "new there": ("a", (("snapshot", "--track", "newest", "x"), ("push", "--yes"))),
+}
+VERBS = {"sync": ("sync", "--yes"), "push": ("push", "--yes"), "fetch": ("fetch",)}
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two clones that both have something new, and the track 'both' in common."""
+    place = tmp_path_factory.mktemp("far")
+    far = Far(place)
+    a, b = far.first, far.clone()
+    for n in range(2):
+        snap(a, f"one {n}", "both")
+    ok(a, "push", "--yes")
+    ok(b, "sync", "--yes")
+    snap(b, "two", "both")
+    snap(b, "own", "own")
+    snap(a, "three", "both")
+    snap(a, "new", "new")
+    ok(a, "push", "--yes")
+    return place
+
+
+def both_at_work(place: Path, verb: str, action: str, word: str) -> tuple[Outcome, dict[str, Clone], bool]:
+    """The verb in b, with something happening before the first git of that name that it starts; whether there was one."""
+    clock, did = Clock(), list[object]()
+    clones = {name: Clone(place / name, clock) for name in "ab"}
+    who, commands = ACTIONS[action]
+
+    def act(args: Args) -> None:
+        did.append(args)
+        for words in commands if len(did) == 1 else ():
+            clones[who].baton(*words)
+
+    with at("os.posix_spawn", lambda args: word in args[1], act):
+        done = clones["b"].here(*VERBS[verb])
+    return done, clones, bool(did)
+
+
+MOMENTS = [
+    *((verb, word) for verb, words in {"sync": ("ls-remote", "fetch", "push")}.items() for word in words),
+    *(("push", word) for word in ("ls-remote", "push")),
+    ("fetch", "fetch"),
+]
+
+
+@pytest.mark.deep
+@some("action", [*ACTIONS], share=3)
+@some("moment", MOMENTS, share=2)
+def test_whatever_moves_meanwhile_the_rest_goes_on(
+    template: Path, tmp_path: Path, moment: tuple[str, str], action: str
+) -> None:
+    done, clones, did = both_at_work(copied(template, tmp_path / "w"), moment[0], action, moment[1])
+    assert did and done.code in (0, 1), done
+    assert "fatal:" not in done.err and "cannot lock ref" not in done.err and "there is no" not in done.err, done
+    for name in "abab":
+        ok(clones[name], "sync", "--yes")
+    assert clones["a"].state().chains == clones["b"].state().chains
+
+
+@pytest.mark.deep
+def test_a_track_that_was_joined_and_is_deleted_before_it_is_told(template: Path, tmp_path: Path) -> None:
+    place = copied(template, tmp_path / "w")
+    b = Clone(place / "b", Clock())
+    with at("os.posix_spawn", lambda args: "push" in args[1], lambda _: b.baton("tracks", "delete", "both", "--yes")):
+        done = b.here("sync", "--yes")
+    assert done.code in (0, 1) and "both: 1 joined" in done.out and "fatal" not in done.err, done
+    assert "push 'own': new, 1 checkpoint" in done.out
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("verb", ["fetch", "sync"])
+def test_two_fetches_at_once(template: Path, tmp_path: Path, verb: str) -> None:
+    """Git reads our refs, gets the objects, and moves the refs from where it read them: another one was faster."""
+    place = copied(template, tmp_path / "w")
+    b, program = Clone(place / "b", Clock()), tmp_path / "another"
+    spec = "+refs/baton/tracks/*:refs/baton/remotes/origin/tracks/*"
+    words = f"unset GIT_DIR; cd {b.path}; git -c uploadpack.packObjectsHook= fetch -q origin '{spec}'"
+    program.write_text(f'#!/bin/sh\ntest -e {program}.done || {{ : >{program}.done; ( {words} ) >&2; }}\nexec "$@"\n')
+    program.chmod(0o755)
+    b.git("config", "--global", "uploadpack.packObjectsHook", str(program))
+    done = b.here(*VERBS[verb])
+    assert done.code == 0 and "fatal" not in done.err and Path(f"{program}.done").exists(), done
+    assert done.out.splitlines()[0].startswith("both: 1 newer")
+    assert steps(b.state(), "both")[-1] == ("three" if verb == "sync" else "two")
+
+
+@pytest.mark.deep
+def test_a_lock_that_stays_is_named(template: Path, tmp_path: Path) -> None:
+    place = copied(template, tmp_path / "w")
+    b, ref = Clone(place / "b", Clock()), "refs/baton/remotes/origin/tracks/both"
+    listed = b.path / ".git/reftable/tables.list"
+    lock = Path(f"{listed}.lock") if listed.exists() else b.path / f".git/{ref}.lock"
+    lock.touch()
+    done = b.here("fetch")
+    said, hint = done.err.splitlines()
+    assert done.code == 1 and said.startswith("fatal: not all is fetched: ") and hint == "hint: try again"
+    assert listed.exists() or said.endswith(f": '{ref}' did not move: another process has it")
+    lock.unlink()
+    assert ok(b, "fetch").code == 0
+
+
+@pytest.mark.deep
+def test_a_push_that_only_another_track_of_others_is_in_the_way_of_goes_on(template: Path, tmp_path: Path) -> None:
+    """Notes are everybody's: who pushes another track at the same time is no reason to refuse this one."""
+    place = copied(template, tmp_path / "w")
+    a, b = (Clone(place / name, Clock()) for name in "ab")
+
+    def another(_: object) -> None:
+        if not (place / "once").exists():
+            (place / "once").touch()
+            assert a.baton("snapshot", "--track", "newest", "x").code == a.baton("push", "--yes").code == 0
+
+    with at("os.posix_spawn", lambda args: "push" in args[1], another):
+        done = b.here("push", "origin", "own", "--yes")
+    assert done.code == 0 and "push 'own': new, 1 checkpoint" in done.out, done
