@@ -136,7 +136,7 @@ def _answers(raw: bytes) -> Iterator[MergeAnswer]:
                 stages.setdefault(os.fsdecode(path), {})[stage] = f"{mode} {oid}"
             reasons: dict[str, str] = {}
             beside: dict[str, str] = {}
-            while status == b"0" and (count := next(fields)):
+            while status == b"0" and (count := next(fields)).isdigit():  # else its advice on submodules, to the end of it
                 paths = [os.fsdecode(next(fields)) for _ in range(int(count))]
                 kind, _ = os.fsdecode(next(fields)), next(fields)
                 if kind.startswith("CONFLICT (") and paths:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -141,6 +143,31 @@ BASE: Mapping[str, str | bytes] = {
     ".gitattributes": "union.log merge=union\nkept.cfg merge=mine\nnever.dat -merge\n",
     "never.dat": "a\nb\nc\nd\ne\nf\ng\nh\n",
 }
+SUB = "vendor/sub"  # a nested repository, as a submodule is
+
+
+def nested(number: int, path: str = SUB) -> Step:
+    """Put a nested repository at its commit of a number; the same commit everywhere."""
+
+    def act(root: Path) -> None:
+        place = root / path
+        if place.exists():
+            shutil.rmtree(place)
+        place.mkdir(parents=True)
+        git = ("git", "-C", str(place))
+        who = {"NAME": "A", "EMAIL": "a@example.com", "DATE": "1767225600 +0000"}
+        env = os.environ | {f"GIT_{role}_{name}": text for role in ("AUTHOR", "COMMITTER") for name, text in who.items()}
+        (place / "number").write_text(f"{number}\n")
+        for words in (("init", "-q"), ("add", "-A"), ("commit", "-q", "-m", "nested")):
+            subprocess.run([*git, *words], env=env, check=True, capture_output=True)
+
+    return act
+
+
+def gone(root: Path) -> None:
+    shutil.rmtree(root / SUB)
+
+
 P, OTHER, L = "src/pay.py", "src/other.py", "package-lock.json"
 EDGES = (1, 11, 21, 31)
 
@@ -270,6 +297,13 @@ def _pairs() -> list[Pair]:
         Pair("odd name, far lines", line("weird/ünï.txt", 7, "o"), line("weird/ünï.txt", 27, "t")),
         Pair("odd name, same line too", line("weird/ünï.txt", 7, "o"), line("weird/ünï.txt", 7, "t")),
         Pair("attributes change for both", write(".gitattributes", "*.py -merge\n"), line(P, 3, "x")),
+        Pair("submodule: both moved", nested(1), nested(2)),
+        Pair("submodule: moved alike", nested(1), nested(1)),
+        Pair("submodule: one moved", nested(1), line(P, 1, "x")),
+        Pair("submodule: moved and gone", nested(1), gone),
+        Pair("submodule: both gone", gone, gone),
+        Pair("submodule: both add", nested(1, "vendor/new"), nested(2, "vendor/new")),
+        Pair("submodule: a file in its place", both(gone, write(SUB, "a file\n")), nested(2)),
         Pair("moved block", _BLOCK, line(P, 6, "t")),
         Pair("many hunks, one in common", _at("o", 1, 11, 21, 31), _at("t", 5, 15, 21, 36)),
         Pair("many hunks, none in common", _at("o", 1, 11, 21, 31), _at("t", 5, 15, 25, 36)),
@@ -281,32 +315,41 @@ PAIRS = _pairs()
 
 
 class Sides:
-    """A repository in which each side of a pair is a commit on one base, in a work tree of its own."""
+    """A repository with a commit of BASE, on which what each side of a pair does is a commit of its own."""
 
     def __init__(self, path: Path) -> None:
         self.box = Sandbox.init(path / "repo")
         for name, data in BASE.items():
             self.box.write(name, data)
+        nested(0)(self.box.path)
         self.box.git("add", "-A")
         self.box.git("commit", "-q", "-m", "base")
         self.base = self.box.head()
+        self._nested = path / "nested"
+        shutil.copytree(self.box.path / SUB, self._nested)
+
+    def back(self, box: Sandbox | None = None) -> Path:
+        """Put a work tree back to the base, with its nested repository; its top."""
+        at = box or self.box
+        at.git("checkout", "-q", "-f", "--detach", self.base)
+        at.git("clean", "-q", "-ffdx")
+        if (at.path / SUB).exists():
+            shutil.rmtree(at.path / SUB)
+        shutil.copytree(self._nested, at.path / SUB)
+        return at.path
 
     def commit(self, act: Step) -> str:
         """A commit of what a side does, on the base."""
-        git = self.box.git
-        git("checkout", "-q", "-f", "--detach", self.base)
-        git("clean", "-q", "-ffdx")
-        act(self.box.path)
-        git("add", "-A")
-        git("commit", "-q", "--allow-empty", "-m", "side")
+        act(self.back())
+        self.box.git("add", "-A")
+        self.box.git("commit", "-q", "--allow-empty", "-m", "side")
         return self.box.head()
 
-    def judged(self, ours: str, theirs: str) -> dict[str, str] | None:
+    def judged(self, ours: str, theirs: str) -> set[str] | None:
         """What ``git merge`` says of two commits: None where it merges, else the paths that are not merged."""
-        git = self.box
-        git.git("checkout", "-q", "-f", "--detach", ours)
-        git.git("clean", "-q", "-ffdx")
-        done = git.try_git("merge", "-q", "--no-edit", theirs)
-        rows = git.git("ls-files", "-u", "-z").split("\0")[:-1]
-        git.try_git("merge", "--abort")
-        return None if done.code == 0 else {row.partition("\t")[2]: row.partition(" ")[0] for row in rows}
+        self.box.git("checkout", "-q", "-f", "--detach", ours)
+        self.box.git("clean", "-q", "-ffdx")
+        done = self.box.try_git("merge", "-q", "--no-edit", theirs)
+        rows = self.box.git("ls-files", "-u", "-z").split("\0")[:-1]
+        self.box.try_git("merge", "--abort")
+        return None if done.code == 0 else {row.partition("\t")[2] for row in rows}

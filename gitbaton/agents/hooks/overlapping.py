@@ -16,17 +16,19 @@ _ROWS = 8  # files that are told at once
 _KEPT = 300  # overlaps of which a session remembers that it was told
 
 
-def overlapping(repo: Repo, track: str | None, told: str, complain: Callable[[str], None]) -> tuple[tuple[str, ...], str, bool]:
+def overlapping(
+    repo: Repo, track: str | None, told: str, complain: Callable[[str], None], seconds: float = SECONDS
+) -> tuple[tuple[str, ...], str, bool]:
     """Return a line for each file in which the track of this work tree overlaps with another live one, of those that were not
-    ``told`` yet as they are; a word for each that was told then; and whether pairs are left for which there was no time. Raises
-    BatonError."""
+    ``told`` yet as they are; a word for each that was told then; and whether pairs are left for which ``seconds`` were no time.
+    Raises BatonError."""
     settings = load(repo, complain)
     if not settings.overlap:
         return (), told, False
     baton, known, found = Baton(repo=repo, settings=settings), list[LiveTrack](), Overlaps()
     own = baton.chosen(track)
     try:
-        with deadline(SECONDS):
+        with deadline(seconds):
             known += live(baton)
             if any(one.name == own and one.place == repo.layout.root for one in known):
                 found = overlaps(baton, known, {own})

@@ -34,6 +34,7 @@ from gitbaton.checkpoints.survey import read_head
 from gitbaton.git import objectlists, questions
 from gitbaton.git.damage import torn
 from gitbaton.git.loose import index_anew, index_is_torn
+from gitbaton.git.mergetree import LEAST
 from gitbaton.git.objectlists import reachable
 from gitbaton.git.objects import RefChange, in_the_way
 from gitbaton.git.publish import WORKSHOP, stale_keeps
@@ -139,6 +140,9 @@ def _doors(baton: Baton) -> Iterator[DoctorFinding]:
     text = f"gitbaton {__version__}, git {major}.{minor}"
     old = (major, minor) < (2, 36)
     yield _amiss("git", f"{text}; git 2.36 or newer is needed", "upgrade git") if old else _fine("git", text)
+    if (2, 36) <= (major, minor) < LEAST:
+        text = f"git {major}.{minor} merges nothing in memory: where live tracks overlap is not told"
+        yield _remark("overlap", text, f"upgrade git to {LEAST[0]}.{LEAST[1]} or newer")
     with Baton(baton.repo.layout.root or baton.repo.layout.git_dir) as other:
         opened = type(other.repo.objects).__name__ == "Libgit2Objects"
     closed = "libgit2 does not open this repository; the git binary serves"
@@ -518,7 +522,20 @@ _FOLDERS = (
 )
 _FILES = (
     *("agents", "boot", "detached", "expect", "files.cache", "flock", "index-facts", "installed", "late-hook"),
-    *("late-hook-waits", "latest", "log", "log.old", "modes", "newest", "page.html", "paused", "pruned", "pruning", "quiet"),
+    *(
+        "late-hook-waits",
+        "latest",
+        "log",
+        "log.old",
+        "modes",
+        "newest",
+        "overlaps",
+        "page.html",
+        "paused",
+        "pruned",
+        "pruning",
+        "quiet",
+    ),
     *(f"search.sqlite{tail}" for tail in ("", "-journal", "-shm", "-wal")),
     *("repacking", "restore", "restoring", "revision", "rewritten", "run", "statusline", "worktree"),
 )

@@ -17,6 +17,7 @@ from gitbaton.base.values import replace, value
 from gitbaton.care.scanning.objects import scanner
 from gitbaton.care.tools.blaming import placed, safety_chains
 from gitbaton.checkpoints.baton import Baton
+from gitbaton.checkpoints.overlap import at_hand, sentence
 from gitbaton.checkpoints.render import age, current_plans, decision_texts, done, plan_items, quoted, test_line, title, verdict
 from gitbaton.checkpoints.store.chain import replay
 from gitbaton.git.treediff import differences
@@ -49,7 +50,8 @@ def page(baton: Baton, items: Sequence[Stored], name: str) -> HtmlPage:
     lanes = {track: number for number, track in enumerate(dict.fromkeys(s.checkpoint.track for s in shown))}
     changes = _PageChanges(baton, shown, redact)
     known = {s.id: s for s in shown}
-    rows = [(s.checkpoint.created, _checkpoint(s, lanes, changes)) for s in shown]
+    beside = _overlaps(baton, redact)
+    rows = [(s.checkpoint.created, _checkpoint(s, lanes, changes, beside.get(s.id, ()))) for s in shown]
     rows += [row for states in safety_chains(baton) for row in _restores(baton, states, known, lanes, redact)]
     rows += _commits(baton, shown, lanes, redact)
     rows.sort(key=lambda row: row[0], reverse=True)
@@ -58,6 +60,16 @@ def page(baton: Baton, items: Sequence[Stored], name: str) -> HtmlPage:
         checkpoints=len(shown),
         left_out=changes.left_out,
     )
+
+
+def _overlaps(baton: Baton, redact: Redactor) -> dict[Oid, list[str]]:
+    """The newest checkpoints of live tracks that overlap, each with a line for each file."""
+    found: dict[Oid, list[str]] = {}
+    for one in at_hand(baton).found:
+        for side in (one, one.turned()):
+            lines = [redact.text(sentence(file, side.other, baton.clock())) for file in side.files]
+            found.setdefault(side.mine.stored.id, []).extend(lines)
+    return found
 
 
 def _clean(stored: Stored, redact: Redactor) -> Stored:
@@ -134,7 +146,7 @@ def _line(row: str) -> str:
     return f"<{tag}>{said}</{tag}>\n" if tag and not row.startswith(("+++", "---")) else f"{said}\n"
 
 
-def _checkpoint(stored: Stored, lanes: Mapping[str, int], changes: _PageChanges) -> str:
+def _checkpoint(stored: Stored, lanes: Mapping[str, int], changes: _PageChanges, overlaps: Sequence[str]) -> str:
     c = stored.checkpoint
     step, ran = title(stored)
     result = ran.result if ran else verdict(stored)
@@ -143,6 +155,7 @@ def _checkpoint(stored: Stored, lanes: Mapping[str, int], changes: _PageChanges)
     seen = c.observed or Observed()
     pairs = [
         *(("step", c.step), ("note", c.note), ("next", c.next_cmd), ("label", c.label or "")),
+        *(("overlap", text) for text in overlaps),
         *(("decision", text) for text in decision_texts(stored)),
         *(("prompt", one.text) for one in seen.asked),
         *(("tests", test_line(run, age(run.ended, c.created), run.edited)) for run in seen.tests),
@@ -155,7 +168,15 @@ def _checkpoint(stored: Stored, lanes: Mapping[str, int], changes: _PageChanges)
     inside = f'<dl><dt>id<dd class="o">{stored.id}{words}{ends}</dl>{changes.html(stored)}'
     count = len(changes.named(stored))
     about = f'<span class="s {state}">{word}</span><small>{counted(count, "file") if count else ""}</small>'
-    return _row("c m" if c.kind == "manual" else "c a", lanes[c.track], stored, first_line(step), about, inside)
+    return _row(
+        "c m" if c.kind == "manual" else "c a",
+        lanes[c.track],
+        stored,
+        first_line(step),
+        about,
+        inside,
+        "overlaps" if overlaps else "",
+    )
 
 
 def _restores(
@@ -178,7 +199,7 @@ def _row(classes: str, lane: int, stored: Stored, title: str, about: str = "", i
     c = stored.checkpoint
     when = f'<time datetime="{timestamp(c.created)}">{c.created.astimezone():%H:%M}</time>'
     oid = f"<code>{stored.id[:_DIGITS]}</code>" if inside else ""
-    mark = "foreign" if stored.foreign_words else mark
+    mark = ", ".join(filter(None, ("foreign" if stored.foreign_words else "", mark)))
     marked = f'<em class="f">{mark}</em>' if mark else ""
     head = f"<i></i>{when}{oid}{marked}<span>{_text(title)}</span>{about}<small class=t>{_text(c.track)}</small>"
     body = f"<details><summary>{head}</summary><div>{inside}</div></details>" if inside else f"<p>{head}</p>"

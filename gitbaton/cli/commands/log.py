@@ -13,13 +13,14 @@ from gitbaton.base.errors import GitError, NoCheckpointError, NotFoundError, Rec
 from gitbaton.base.model import INSIDE, KINDS, STEPPING, TURN_ENDED, Oid, Stored, is_turn
 from gitbaton.base.values import replace, value
 from gitbaton.checkpoints.baton import Baton
+from gitbaton.checkpoints.overlap import at_hand
 from gitbaton.checkpoints.render import done, first_few, origin, porcelain, some, stored_document, title, verdict
 from gitbaton.checkpoints.store import History, safety_ref
 from gitbaton.checkpoints.store.chain import replay
 from gitbaton.checkpoints.store.meta import Meta
 from gitbaton.cli.columns import brief
 from gitbaton.cli.commands.retaining import marked
-from gitbaton.cli.commands.status import begin
+from gitbaton.cli.commands.status import begin, overlap_words
 from gitbaton.cli.common import (
     AsJson,
     Nul,
@@ -463,9 +464,11 @@ def _drawn(
             marks.get(n, " ") + (between if {marks.get(n), marks.get(n + 1)} <= {"*", "-"} else " ") for n in range(_LANES)
         )
         cells.append(((text.rstrip(), ""),))
-    named = list(lane)
-    names = ["| " * number + plain(track) for number, track in enumerate(named[: _LANES - 1])]
-    rest = ", ".join(map(plain, named[_LANES - 1 :]))
+    beside = at_hand(baton)
+    overlapping = {track: overlap_words(beside.of(track)) for track in lane}
+    named = [plain(track) + (f" (overlaps: {overlapping[track]})" if overlapping[track] else "") for track in lane]
+    names = ["| " * number + name for number, name in enumerate(named[: _LANES - 1])]
+    rest = ", ".join(named[_LANES - 1 :])
     return found, cells, names + (["| " * (_LANES - 1) + rest] if rest else [])
 
 

@@ -21,6 +21,7 @@ from gitbaton.base.values import replace, value
 from gitbaton.care.tools import rewinding
 from gitbaton.care.tools.comparing import tree_now, tree_of
 from gitbaton.checkpoints.baton import Baton, Request
+from gitbaton.checkpoints.overlap import at_hand
 from gitbaton.checkpoints.render import (
     age,
     key_value,
@@ -321,12 +322,13 @@ def status(baton: Baton, call: ToolCall) -> Answer:
     """Say where every track is, how it stands, and what moved since."""
     tracks, problems = baton.status()
     going, everything = open_turn(baton, tracks), call.given.get("all", False)
-    rows = dashboard(baton, _look(baton), tracks, going, everything=everything, option="'all'") if tracks else ()
+    look, beside = _look(baton), at_hand(baton)
+    rows = dashboard(baton, look, tracks, going, beside, everything=everything, option="'all'") if tracks else ()
     left = _left_out(problems)
     warnings = (*left, *baton.newer([t.stored for t in tracks]))
     warnings += tuple(dict.fromkeys(text for t in tracks for text in uncompared(t.live)))
     listed = tracks if everything else sorted(tracks, key=lambda t: not t.current)[:LISTED]
-    value = {**standing_document(baton, listed, going), **({"more": True} if len(listed) < len(tracks) else {})}
+    value = {**standing_document(baton, listed, going, beside), **({"more": True} if len(listed) < len(tracks) else {})}
     return Answer(document=value, text="\n".join(rows) or _none(left), warnings=warnings)
 
 

@@ -18,6 +18,7 @@ from gitbaton.base.errors import (
 from gitbaton.base.model import Live, Oid, Stored, TurnsUsage
 from gitbaton.base.values import replace
 from gitbaton.checkpoints.baton import Baton, TrackStatus
+from gitbaton.checkpoints.overlap import Overlap, Overlaps, at_hand
 from gitbaton.checkpoints.render import (
     decisions_document,
     happened,
@@ -72,6 +73,7 @@ TABLE = (
     Column(name="AGE", goes=1, right=True),
     Column(name="TESTS"),
     Column(name="DRIFT", goes=2),
+    Column(name="OVERLAP", goes=1, named=True),
     Column(name="SINCE", goes=5),
     Column(name="STEP"),
 )
@@ -94,7 +96,8 @@ def command(
     """Show every track: where it is, who was at work on it, how its tests stand and what moved since.
 
     The current track is the first, then the newest, as many as fit on the screen; a narrow one leaves columns out. DRIFT is
-    what moved since its newest checkpoint, SINCE what happened since somebody wrote words for it.
+    what moved since its newest checkpoint, SINCE what happened since somebody wrote words for it. OVERLAP is in how many
+    files the track would not merge with other live ones; 'git baton overlap' shows them.
     A track is held against the work tree that its newest checkpoint was taken in, while that exists. 'today' is what the turns
     of our tracks that ended today took in tokens, without those of subagents, as far as the client tells. The last line
     is a turn of it that goes on, or was cut short, and has changed files; 'git baton revert' takes it back.
@@ -119,13 +122,14 @@ def command(
     with opened(ctx, talks="" if json or stable or nul else "comparing files") as baton:
         tracks, problems = baton.status()
         going = open_turn(baton, tracks)
+        beside = Overlaps() if stable or nul else at_hand(baton)
         if json:
-            print_json(standing_document(baton, tracks, going))
+            print_json(standing_document(baton, tracks, going, beside))
         elif stable or nul:
             also = [turn_header(going)] if going else []
             terminal.write(porcelain(COLUMNS, map(_fields, tracks), nul=nul, foreign=[t.stored for t in tracks], more=also))
         elif tracks:
-            terminal.say_lines(dashboard(baton, looking(ctx, baton), tracks, going, everything=everything))
+            terminal.say_lines(dashboard(baton, looking(ctx, baton), tracks, going, beside, everything=everything))
         elif not problems:
             begin(baton, looking(ctx, baton))
         warn_all(baton.newer([t.stored for t in tracks]))
@@ -152,7 +156,8 @@ def _watch(ctx: Invocation, *, everything: bool) -> int:
             before = folders(repo, CHAINS, TIPS, *places)
             tracks, problems = baton.status()
             going = open_turn(baton, tracks)
-            shown = dashboard(baton, looking(ctx, baton), tracks, going, everything=everything) if tracks else [NONE]
+            beside = at_hand(baton)
+            shown = dashboard(baton, looking(ctx, baton), tracks, going, beside, everything=everything) if tracks else [NONE]
             torn = (f"{in_quotes(p.where)} is left out: {p.reason}" for p in problems)
             lines = [*shown, *map(plain, torn), *map(plain, baton.store.unread.values())]
             baton.store.unread.clear()
@@ -161,7 +166,9 @@ def _watch(ctx: Invocation, *, everything: bool) -> int:
     return watch(draw)
 
 
-def standing_document(baton: Baton, tracks: Sequence[TrackStatus], going: "UnderWay | None") -> dict[str, Json]:
+def standing_document(
+    baton: Baton, tracks: Sequence[TrackStatus], going: "UnderWay | None", beside: Overlaps
+) -> dict[str, Json]:
     """Return the JSON of how every track stands."""
     listed: list[Json] = [
         {
@@ -171,6 +178,7 @@ def standing_document(baton: Baton, tracks: Sequence[TrackStatus], going: "Under
             "live": live_document(t.live),
             "place": None if t.place is None else path_document(t.place),
             **({"remotes": list(t.remotes)} if t.remotes else {}),
+            **({"overlaps": [overlapped(one) for one in found]} if (found := _overlaps(t, beside)) else {}),
         }
         for t in tracks
     ]
@@ -216,6 +224,7 @@ def dashboard(
     look: Look,
     tracks: Sequence[TrackStatus],
     going: "UnderWay | None",
+    beside: Overlaps,
     *,
     everything: bool,
     option: str = "--all",
@@ -232,7 +241,8 @@ def dashboard(
     lines = BESIDE + older + bool(back) + bool(silent) + bool(going) + bool(used)
     shown = tracks if everything or look.rows is None else tracks[: max(look.rows - lines, 1)]
     signed = _signed(baton, [t.stored for t in shown])
-    yield from look.table(TABLE, [_cells(baton, look, t, signed.get(t.stored.id, "")) for t in shown], heading=True)
+    rows = [_cells(baton, look, t, signed.get(t.stored.id, ""), beside) for t in shown]
+    yield from look.table(TABLE, rows, heading=True)
     foreign, hidden = sum(t.stored.foreign for t in tracks), len(tracks) - len(shown)
     parts = [
         counted(len(tracks), "track"),
@@ -296,7 +306,26 @@ def _signed(baton: Baton, shown: Sequence[Stored]) -> dict[Oid, str]:
     return found
 
 
-def _cells(baton: Baton, look: Look, t: TrackStatus, signed: str) -> tuple[Cell | str, ...]:
+def _overlaps(t: TrackStatus, beside: Overlaps) -> tuple[Overlap, ...]:
+    """Overlaps of a track, as it is here or at a remote."""
+    track = t.stored.checkpoint.track
+    return next(filter(None, map(beside.of, (track, *(f"{remote}/{track}" for remote in t.remotes)))), ())
+
+
+def overlapped(one: Overlap) -> dict[str, Json]:
+    """Return the JSON of an overlap beside its first track."""
+    return {"track": one.other.name, "files": len(one.files) + one.more}
+
+
+def overlap_words(found: Sequence[Overlap]) -> str:
+    """Return the number of files in which a track overlaps, and with which other."""
+    if not found:
+        return ""
+    files = len({file.mine.path for one in found for file in one.files}) + sum(one.more for one in found)
+    return f"{counted(files, 'file')} with {plain(found[0].other.name) if len(found) == 1 else counted(len(found), 'track')}"
+
+
+def _cells(baton: Baton, look: Look, t: TrackStatus, signed: str, beside: Overlaps) -> tuple[Cell | str, ...]:
     here, place = baton.repo.layout.root, t.place or ""
     where = os.path.relpath(place, here) if here and place else place
     return (
@@ -306,6 +335,7 @@ def _cells(baton: Baton, look: Look, t: TrackStatus, signed: str) -> tuple[Cell 
         look.age(t.stored.checkpoint.created),
         tests_of(t.stored, t.live, look),
         look.drift(t.live, short=True),
+        ((overlap_words(_overlaps(t, beside)), "stale"),),
         since_of(t.stored, t.live),
         step_of(t.stored, look),
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +11,7 @@ import pytest
 from gitbaton.base.errors import GitError
 from gitbaton.git.mergetree import MergeAnswer, MergeAsk, MergeSide, merged
 from gitbaton.git.repo import Repo, discover
-from tests.kit.pairs import BASE, PAIRS, P, Sides, both, insert, line, move, write
+from tests.kit.pairs import BASE, P, Sides, both, insert, line, move, write
 
 
 @pytest.fixture
@@ -40,25 +39,6 @@ def one(sides: Sides, repo: Repo, store: Path, ours: str, theirs: str) -> MergeA
     (found,) = asked(sides, repo, store, (ours, theirs))
     assert found is not None
     return found
-
-
-@pytest.mark.deep
-def test_what_git_merge_finds_is_found_and_nothing_else(sides: Sides, repo: Repo, tmp_path: Path) -> None:
-    assert len(PAIRS) >= 200 and len({pair.name for pair in PAIRS}) == len(PAIRS)
-    sides.box.git("config", "merge.mine.driver", "true")
-    commits = [(sides.commit(pair.ours), sides.commit(pair.theirs)) for pair in PAIRS]
-    answers = asked(sides, repo, tmp_path / "store", *commits)
-    stopped = 0
-    for pair, (ours, theirs), answer in zip(PAIRS, commits, answers, strict=True):
-        judged = sides.judged(ours, theirs)
-        assert answer is not None, pair.name
-        assert answer.clean == (judged is None), pair.name
-        stopped += judged is not None
-        if judged is not None:
-            plain = {re.sub(r"~.*", "", path) for path in judged}  # git names the sides otherwise
-            assert {re.sub(r"~.*", "", path) for path in answer.conflicts} >= plain, pair.name
-            assert "~" not in "".join(found.here for found in answer.conflicts.values()), pair.name
-    assert 60 < stopped < len(PAIRS) - 60
 
 
 def test_one_line_on_both_sides(sides: Sides, repo: Repo, tmp_path: Path) -> None:
