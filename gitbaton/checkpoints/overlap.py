@@ -283,9 +283,8 @@ _DID = {
     "distinct modes": "has another kind of file there",
     "distinct types": "has another kind of file there",
     "submodule": "has another commit there",
-    "file location": "renamed the folder that it is in",
-    "directory rename suggested": "renamed the folder, or has a file in a folder that is renamed here",
-    "directory rename split": "renamed the folder to several",
+    "file location": "renamed the folder, or has a file in a folder that is renamed here",
+    "directory rename": "renamed the folder, or has a file in a folder that is renamed here",
 }
 
 

@@ -34,6 +34,7 @@ _USAGE = 129
 _AUTHOR = b"gitbaton <gitbaton> 0 +0000"
 _FILES = ("100644", "100755")
 _AT = re.compile(rb"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
+_KIND = re.compile(r"CONFLICT ?\((.*)\)")  # for one of them git leaves the blank out
 _DRIVER = re.compile(r"merge\..*\.driver\Z", re.DOTALL)
 # A path's driver of the user's has the last word in a merge. It is not run here, and its path counts as merged.
 _SILENT = "exit 0"
@@ -139,8 +140,8 @@ def _answers(raw: bytes) -> Iterator[MergeAnswer]:
             while status == b"0" and (count := next(fields)).isdigit():  # else its advice on submodules, to the end of it
                 paths = [os.fsdecode(next(fields)) for _ in range(int(count))]
                 kind, _ = os.fsdecode(next(fields)), next(fields)
-                if kind.startswith("CONFLICT (") and paths:
-                    reasons.setdefault(paths[0], kind[10:].rstrip(")"))
+                if (match := _KIND.match(kind)) and paths:
+                    reasons.setdefault(paths[0], match[1])
                     beside.update(dict.fromkeys(set(paths[1:]) & set(stages), reasons[paths[0]]))
             reasons = beside | reasons
             entries = {path: stages.get(path, {}) for path in {**stages, **reasons}}
