@@ -121,7 +121,8 @@ class Client(Protocol):
     groups with a matcher and handlers; ``flat``: an event has handlers; ``shells``: the same with a command line for each
     shell; ``plugin``: a script instead of settings. ``project``: the file below the work tree's root. ``folder``: its folder
     below the home folder, ``moved`` the variables that say where it is instead (a tail is joined to the value); ``user``: the
-    file in it. ``comments``: whether the format of its settings allows them. ``twice``: it calls both of two
+    file in it. ``comments``: whether the format of its settings allows them. ``stamp``: a key that
+    it adds to them by itself. ``twice``: it calls both of two
     equal hooks, of the project and of the user. ``upward``: it finds the project's file from a subdirectory.
     ``leaves``: a file in its folder that goes on naming our hooks
     when they are taken out, and where in it. ``instead``: a file of its own that it reads in the place of AGENTS.md where both
@@ -155,6 +156,7 @@ class Client(Protocol):
     comments: bool = False
     named: bool = False
     version: bool = False
+    stamp: str = ""
     twice: bool = True
     upward: bool = True
     leaves: tuple[str, str] | None = None

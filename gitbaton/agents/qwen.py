@@ -63,6 +63,7 @@ class Qwen(Client):
         Hook(event="SessionEnd", timeout=5),
     )
     comments = True
+    stamp = "$version"
     upward = False
     trust = "where folder trust is switched on, it runs a project's hooks only in a trusted folder"
     events = {

@@ -307,6 +307,9 @@ class QwenHands:
 
     def install(self, *words: str) -> None:
         self.workshop.install("qwen", *words)
+        settings = self.workshop.repo.path / ".qwen" / "settings.json"
+        if settings.exists():  # it adds that at its first start, after which no test's result would be of these files
+            settings.write_text(json.dumps({**json.loads(settings.read_text()), "$version": 4}, indent=2) + "\n")
 
     def turn(self, prompt: str, on: bool = False) -> None:
         self.client.ask(prompt, *(["--continue"] if on else []))

@@ -377,9 +377,10 @@ class Hooks(Part):
         )
 
     def is_bare(self, text: str, made: Collection[str]) -> bool:
-        """Whether the settings hold nothing, not even a comment, but what install put there beside our entries."""
+        """Whether the settings hold nothing, not even a comment, but what install or the client put there itself."""
         document = Document(text, comments=self.client.comments)
         left = document.plain(document.root) if document.root is not None else {}
+        left = {key: value for key, value in left.items() if key != self.client.stamp} if isinstance(left, dict) else left
         return not document.notes and (left == {} or (VERSION in made and left == {VERSION: 1}))
 
     def fresh(self, text: str) -> bool:

@@ -128,6 +128,17 @@ def test_a_file_with_the_users_comments_stays(repo: Sandbox) -> None:
     assert Hooks(GEMINI, None).is_bare(" {}\n", ()) and not Hooks(GEMINI, None).is_bare("{} // x", ())
 
 
+def test_what_a_client_adds_to_its_settings_by_itself_keeps_no_file(repo: Sandbox) -> None:
+    """Qwen Code writes the number of their form into settings without one when it starts."""
+    file = repo.path / ".qwen/settings.json"
+    for more, stays in (({"$version": 4}, False), ({"$version": 4, "mine": 1}, True)):
+        repo.ok("agent", "install", "qwen")
+        file.write_text(json.dumps({**json.loads(file.read_text()), **more}, indent=2) + "\n")
+        repo.ok("agent", "uninstall", "qwen")
+        assert file.exists() is stays and file.parent.exists() is stays
+    assert json.loads(file.read_text()) == {"$version": 4, "mine": 1}
+
+
 @pytest.mark.deep
 def test_own_files_that_were_changed_stay_in_a_clone(repo: Sandbox, tmp_path: Path) -> None:
     repo.ok("agent", "install", *NAMES, "--agents-md")
