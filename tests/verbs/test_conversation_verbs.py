@@ -476,6 +476,7 @@ def test_only_clients_that_resume_it_are_written_for(repo: Sandbox) -> None:
         assert f"no session can be written for '{name}'; it can for claude, codex, gemini, opencode\n" in said
     said = assert_wrote_nothing(repo, "restore", "--as", "codex", "copilot", code=129)
     assert "--as goes with --conversation or --conversation-only" in said
+    assert said.endswith("hint: without files: git baton restore --conversation-only --as codex copilot\n")
     said = assert_wrote_nothing(repo, "restore", "--conversation-only", "copilot", code=1)
     assert "hint: '--as CLIENT' writes it for another: claude, codex, gemini, opencode\n" in said
     metavar = "|".join(conversations.targets())

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from gitbaton.agents.claude import folder_of
 from gitbaton.agents.client import client as client_of
 from gitbaton.agents.transcripts import past
 from gitbaton.care.retention.pruning import prune
@@ -24,6 +25,7 @@ from tests.kit.killkit import DRIVER, killed
 from tests.kit.past import CLIENTS, Past, home
 from tests.kit.places import DATA
 from tests.kit.state import assert_same, state_of
+from tests.kit.talks import Talk
 
 CODEX = "01a20383-5016-7a02-9eec-169dfd2aaee2"  # a recorded session
 SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
@@ -190,6 +192,50 @@ def test_what_hooks_recorded_is_not_taken_in_again(repo: Sandbox) -> None:
     repo.ok("import", "--all", "--yes")
     assert prompts(repo) == ["before the hooks"]
     assert len(json.loads(repo.ok("log", "--json").out)["checkpoints"]) >= 2
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("client", ["claude", "codex", "gemini"])
+@pytest.mark.parametrize("hooked", [True, False])
+def test_a_conversation_that_was_written_back_is_no_past_of_its_own(repo: Sandbox, client: str, hooked: bool) -> None:
+    begun = datetime.now(UTC) - timedelta(hours=1)
+    if hooked:
+        repo.ok("snapshot", "begin")
+        session = "5e551011-0000-4000-8000-000000000001"
+        path = home() / ".claude/projects" / folder_of(str(repo.path)) / f"{session}.jsonl"
+        path.parent.mkdir(parents=True)
+        talk = Talk(repo, path, session)
+        talk.clock = lambda: datetime.fromtimestamp(time.time_ns() // 10**6 / 1000, UTC)  # clients write milliseconds
+        talk.now = talk.clock()
+        talk.fire("start")
+        for prompt in (f"use {SECRET}", "and test it"):
+            talk.fire("prompt", prompt=prompt)
+            talk.ask(prompt)
+            talk.edit("a.py", prompt)
+            talk.say("Done.")
+            talk.stop()
+    else:
+        past = Past(repo)
+        past.turn(f"use {SECRET}", "a.py", "1\n", "one")
+        past.turn("and test it", "a.py", "2\n", "two")
+        repo.ok("import", "--all", "--yes")
+    assert planned(repo, "--all")["sessions"] == []
+    kept, listed = prompts(repo), repo.ok("log", "--all", "--json").json["checkpoints"]
+    known = {asked["text"] for one in listed for asked in one.get("observed", {}).get("asked", ())}  # a busy machine sees less
+    repo.ok("restore", "--conversation-only", "--as", client, listed[0]["id"])
+    assert known and not known & {turn["prompt"] for one in planned(repo, "--all")["sessions"] for turn in one["turns"]}
+    written = max((one for one in home().rglob("*.jsonl")), key=lambda one: one.stat().st_mtime_ns)
+    if client == "codex":
+        more = {"type": "user_message", "message": "go on in the other client"}
+        row = {
+            "timestamp": (begun + timedelta(minutes=9)).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+            "type": "event_msg",
+            "payload": more,
+        }
+        with written.open("a") as file:
+            file.write(json.dumps(row) + "\n")
+        repo.ok("import", "--all", "--yes")
+        assert prompts(repo)[-1] == "go on in the other client" and not known & {*prompts(repo)} - {*kept}
 
 
 def test_a_session_belongs_where_it_worked(repo: Sandbox, tmp_path: Path) -> None:

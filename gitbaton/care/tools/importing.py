@@ -183,15 +183,20 @@ class _Planning:
         self.problems, self.found = list[str](), list[SessionImport]()
         self.there = self.forgotten = self.elsewhere = self.going_on = 0
         self.now = baton.clock().timestamp()
-        self.hooked = _hooked(baton)
+        kept = baton.store.whole().items
+        self.hooked = _hooked(s.checkpoint for s in kept)
         self.records = dict[tuple[str, str], list[Stored]]()
-        self.told = dict[tuple[float, float, str], tuple[str, str]]()
+        self.told = dict[tuple[int, str], tuple[str, str]]()
         for stored in imported.records(baton.store).items:
             agent, turn = stored.checkpoint.agent, stored.checkpoint.imported
             if agent is not None and agent.session is not None and turn is not None and not stored.foreign:
                 key = agent.name, agent.session
                 self.records.setdefault(key, []).append(stored)
-                self.told[_known_by(turn.since.timestamp(), stored.checkpoint.created.timestamp(), turn.prompt)] = key
+                self.told[_known_by(turn.since.timestamp(), turn.prompt)] = key
+        for c in (s.checkpoint for s in kept if not s.foreign):
+            for one in c.observed.asked if c.observed is not None else ():
+                if c.agent is not None and c.agent.session is not None:
+                    self.told.setdefault(_known_by(one.at.timestamp(), one.text), (c.agent.name, c.agent.session))
 
     def session(self, of: Client, one: PastSession) -> None:
         """Plan one session; what cannot be read is named, and stops no other."""
@@ -227,9 +232,9 @@ class _Planning:
         ends = [*(turn.since for turn in read.turns[1:]), inf]
         for turn, end in zip(read.turns, ends, strict=True):
             at = bisect_left(hooks, turn.since)
-            if (at < len(hooks) and hooks[at] < end) or self.told.setdefault(
-                _known_by(turn.since, turn.until, turn.prompt), key
-            ) != key:
+            said = self.baton.redactor.text(first_line(turn.prompt))
+            whose = self.told.setdefault(_known_by(turn.since, said), key)
+            if (at < len(hooks) and hooks[at] < end) or whose != key:
                 continue
             record = known.get(round(turn.since, 3))
             if record is None or record.checkpoint.created.timestamp() < turn.until - 0.001:
@@ -281,15 +286,16 @@ class _Planning:
         )
 
 
-def _known_by(since: float, until: float, prompt: str) -> tuple[float, float, str]:
-    """Return what tells a turn from all others: a session that was forked begins with a copy of another's."""
-    return round(since, 3), round(until, 3), first_line(prompt)[:_BEGUN]
+def _known_by(since: float, prompt: str) -> tuple[int, str]:
+    """Return what tells a turn from all others, its prompt redacted: a session that was forked, or written back here, begins
+    with a copy of another's, also of another client's. What is written back has its times cut to milliseconds."""
+    return round(since * 1e6) // 1000, first_line(prompt)[:_BEGUN]
 
 
-def _hooked(baton: Baton) -> dict[tuple[str, str], list[float]]:
+def _hooked(every: Iterable[Checkpoint]) -> dict[tuple[str, str], list[float]]:
     """Return when hooks took checkpoints in the turns of each session, ascending."""
     found: dict[tuple[str, str], list[float]] = {}
-    for c in (s.checkpoint for s in baton.store.whole().items):
+    for c in every:
         if c.kind == "auto" and c.step != BEFORE_PROMPT and c.agent is not None and c.agent.session is not None:
             found.setdefault((c.agent.name, c.agent.session), []).append(c.created.timestamp())
     return {key: sorted(times) for key, times in found.items()}

@@ -115,7 +115,7 @@ def command(
     if client is not None and not (talk or only):
         raise UsageError(
             "--as goes with --conversation or --conversation-only",
-            f"without files: git baton restore --conversation-only --as {in_shell(client)}",
+            f"without files: git baton restore --conversation-only --as {' '.join(map(in_shell, [client, *checkpoints]))}",
         )
     if only and paths:
         raise UsageError("paths and --conversation-only exclude each other")
