@@ -10,6 +10,7 @@ import time
 import tracemalloc
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -19,6 +20,8 @@ from gitbaton.agents.client import client as client_of
 from gitbaton.agents.transcripts import past
 from gitbaton.care.retention.pruning import prune
 from gitbaton.care.retention.rules import KeepRules, Wish
+from gitbaton.care.tools import importing
+from gitbaton.checkpoints.baton import Baton
 from tests.kit import Sandbox
 from tests.kit.agents import Client
 from tests.kit.killkit import DRIVER, killed
@@ -461,6 +464,31 @@ def test_import_asks_and_names_what_is_wrong(repo: Sandbox) -> None:
     assert done.code == 128 and "nothing is imported: baton.transcripts is 'position'" in done.err
     repo.git("config", "--unset", "baton.transcripts")
     assert_same(before, state_of(repo), "refused")
+
+
+@pytest.mark.deep
+def test_an_import_holds_one_session_at_a_time_beside_the_store_and_leaves_few_packs(
+    repo: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(1, 5):
+        past = Past(repo, number=number, ago=9000 - number)
+        past.ask(f"look at {number}")
+        past.run("cat noise", os.urandom(400_000).hex())
+    held, started = list[int](), list[str]()
+    record = importing._record
+
+    def watched(baton: Baton, one: importing.SessionImport) -> None:
+        files = [os.path.join(top, name) for top, _, names in os.walk(f"{baton.repo.own_dir}/tmp") for name in names]
+        held.append(sum(map(os.path.getsize, files)))
+        record(baton, one)
+
+    monkeypatch.setattr(importing, "_record", watched)
+    monkeypatch.setattr(importing, "tend", lambda repo: started.append(repo.layout.git_dir))
+    with repo.open() as baton, TemporaryDirectory() as scratch:
+        done = importing.apply(baton, importing.plan(baton, ["claude"], os.environ, scratch))
+        assert (done.sessions, done.problems) == (4, ())
+        assert max(held) < 1.5 * min(held) and min(held) > 300_000
+        assert started == [baton.repo.layout.git_dir] and baton.repo.stowed == set()
 
 
 @pytest.mark.deep

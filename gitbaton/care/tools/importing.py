@@ -30,6 +30,7 @@ from gitbaton.checkpoints.store.provenance import IMPORTS
 from gitbaton.checkpoints.store.sessions import inside
 from gitbaton.checkpoints.store.write import NOBODY
 from gitbaton.git import questions
+from gitbaton.git.maintenance import tend
 from gitbaton.git.objects import RefChange, new_object
 from gitbaton.git.publish import publish
 
@@ -374,7 +375,11 @@ def apply(baton: Baton, made: ImportPlan) -> ImportResult:
             why = error.message if isinstance(error, BatonError) else error.strerror
             problems.append(f"session {in_quotes(one.source.session)} of {one.source.client} is not imported: {why}")
             continue
+        finally:
+            baton.repo.clear()  # what is published need not lie here a second time
         sessions, turns, commits, done = sessions + 1, turns + len(one.turns), commits + one.commits, before + one.fresh
+    if sessions:
+        tend(baton.repo)
     return ImportResult(sessions=sessions, turns=turns, commits=commits, bytes=done, problems=tuple(problems))
 
 
