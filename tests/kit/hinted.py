@@ -208,6 +208,10 @@ why a.txt:1
 why a.txt:99
 why nowhere:1
 why a.txt 1
+overlap
+overlap t --json
+overlap nowhere
+overlap --nope
 page
 page --output /nowhere/x.html
 summary
