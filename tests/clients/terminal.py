@@ -36,19 +36,24 @@ class Screen:
     @property
     def text(self) -> str:
         """All that was shown, without colours and places; blanks are dropped, because they are places."""
-        return _CONTROL.sub(b"", self.raw).decode("utf-8", "replace").replace(" ", "")
+        return self._text(0)
 
-    def until(self, words: str) -> None:
-        """Wait until words are shown."""
+    def _text(self, since: int) -> str:
+        return _CONTROL.sub(b"", self.raw[since:]).decode("utf-8", "replace").replace(" ", "")
+
+    def until(self, words: str, since: int = 0) -> None:
+        """Wait until words are shown, after the first ``since`` bytes of all that was."""
         deadline = time.monotonic() + PATIENCE
-        while words.replace(" ", "") not in self.text:
+        while words.replace(" ", "") not in self._text(since):
             assert time.monotonic() < deadline and self.child.poll() is None, f"no {words!r} in:\n{self.text[-3000:]}"
             time.sleep(0.05)
 
     def type(self, words: str) -> None:
-        """Words, and Enter once they are shown; keys that come too fast would be taken for pasted text."""
+        """Words, and Enter once the last of them is shown; keys that come too fast would be taken for pasted text. Of the
+        others a letter may be missing: where the same one stood there before, it is not drawn again."""
+        since = len(self.raw)
         os.write(self.master, words.encode())
-        self.until(words)
+        self.until(words.split()[-1], since)
         time.sleep(0.3)
         os.write(self.master, b"\r")
 

@@ -37,9 +37,11 @@ def test_what_was_rewound_is_told_to_nobody(claude: Claude) -> None:
         screen.until("\u276f Think about two.txt\r(current)")
         os.write(screen.master, ENTER)
         screen.until("1. Restore conversation")
+        since = len(screen.raw)
         os.write(screen.master, ENTER)
-        screen.until("Restore conversation\u2714")
-        os.write(screen.master, CLEAR)  # the words of that prompt stand there again
+        screen.until("Restore conversation\u2714", since)
+        screen.until("two.txt", since)  # the words of that prompt stand there again
+        os.write(screen.master, CLEAR)
         screen.type("Create three.txt")
         shop.await_hook("Stop", 3)
         screen.type("/exit")
