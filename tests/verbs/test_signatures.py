@@ -282,6 +282,16 @@ def test_a_commit_with_another_tree_has_no_good_signature(alices: Sandbox) -> No
 
 
 @pytest.mark.deep
+def test_a_chain_that_is_laid_under_another_name_has_no_good_signature(alices: Sandbox) -> None:
+    alices.ok("snapshot", "--track", "t", "one")
+    for ref in ("tracks", "signatures"):
+        alices.git("update-ref", f"refs/baton/{ref}/prod", f"refs/baton/{ref}/t")
+    assert states(alices, "t") == {"one": ("good", ALICE)}
+    assert states(alices, "prod") == {"one": ("other", None)}
+    assert "its signature is of track 't': one" in alices.baton("verify", "--signatures").out
+
+
+@pytest.mark.deep
 def test_what_lies_beside_the_index_is_signed_too(alices: Sandbox) -> None:
     (alices.path / "a.txt").write_bytes(b"one\r\ntwo\n")
     (alices.path / ".gitattributes").write_text("a.txt text\n")  # mixed line ends: kept byte for byte beside the index

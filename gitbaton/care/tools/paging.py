@@ -48,7 +48,7 @@ def page(baton: Baton, items: Sequence[Stored], name: str) -> HtmlPage:
     name = redact.text(name)
     shown = sorted((_clean(s, redact) for s in items), key=lambda s: s.checkpoint.created, reverse=True)
     lanes = {track: number for number, track in enumerate(dict.fromkeys(s.checkpoint.track for s in shown))}
-    changes = _PageChanges(baton, shown, redact)
+    changes = _PageChanges(baton, shown, redact, _judged(baton, items))
     known = {s.id: s for s in shown}
     beside = _overlaps(baton, redact)
     rows = [(s.checkpoint.created, _checkpoint(s, lanes, changes, beside.get(s.id, ()))) for s in shown]
@@ -82,8 +82,8 @@ def _clean(stored: Stored, redact: Redactor) -> Stored:
 class _PageChanges:
     """Changes of each checkpoint against the one before it, of a track's first one against HEAD when its turn began."""
 
-    def __init__(self, baton: Baton, shown: Sequence[Stored], redactor: Redactor) -> None:
-        self.baton, self.left_out, self.redactor = baton, 0, redactor
+    def __init__(self, baton: Baton, shown: Sequence[Stored], redactor: Redactor, signed: Mapping[Oid, str]) -> None:
+        self.baton, self.left_out, self.redactor, self.signed = baton, 0, redactor, signed
         trees = {s.id: s.tree for s in shown if s.checkpoint.files}
         self.steps: dict[Oid, tuple[Oid, Oid]] = {}
         for stored in shown:
@@ -92,7 +92,6 @@ class _PageChanges:
             if c.files is not None and before is not None:
                 self.steps[stored.id] = (before, stored.tree)
         self.paths = differences(baton.repo, sorted(set(self.steps.values())))
-        self.signed = _judged(baton, shown)
         self.newest = {s.id for s in [s for s in shown if self.steps.get(s.id) and self.named(s)][:DIFFS]}
 
     def named(self, stored: Stored) -> Sequence[str]:
@@ -127,16 +126,17 @@ class _PageChanges:
         return f"<details><summary>diff</summary><pre>{lines}</pre></details>"
 
 
-def _judged(baton: Baton, shown: Sequence[Stored]) -> Mapping[Oid, str]:
+def _judged(baton: Baton, items: Sequence[Stored]) -> Mapping[Oid, str]:
     """Return what is said of the signatures of the newest checkpoints, where there are any in their tracks."""
-    tracks = {s.checkpoint.track for s in shown}
+    tracks = {s.checkpoint.track for s in items}
     there = {track for track in tracks if baton.settings.sign or baton.store.has_signatures(track)}
-    asked = [s for s in shown if s.checkpoint.track in there][:DIFFS]
+    newest = sorted(items, key=lambda s: s.checkpoint.created, reverse=True)
+    asked = [s for s in newest if s.checkpoint.track in there][:DIFFS]
     if not asked:
         return {}
     from gitbaton.checkpoints.store.signatures import verdicts  # late: most pages show none
 
-    return {oid: verdict.words for oid, verdict in verdicts(baton.store, asked)[0].items()}
+    return {oid: verdict.words for (_, oid), verdict in verdicts(baton.store, asked)[0].items()}
 
 
 def _line(row: str) -> str:

@@ -70,7 +70,7 @@ def prove(baton: Baton, name: str, *, foreign: bool = False, signed: bool = Fals
         for run in stored.checkpoint.observed.tests if stored.checkpoint.observed is not None else ():
             if run.tree is not None:  # a run is told of again by what follows, and one of ours may have been fetched, too
                 key = run.command, run.ended, run.tree
-                if good is None or (stored.id in good and (foreign or not stored.foreign)):
+                if good is None or ((stored.checkpoint.track, stored.id) in good and (foreign or not stored.foreign)):
                     vouched.add(key)
                 if key not in told or (told[key][1].foreign and not stored.foreign):
                     told[key] = run, stored
@@ -94,7 +94,7 @@ def prove(baton: Baton, name: str, *, foreign: bool = False, signed: bool = Fals
     )
 
 
-def _signed(baton: Baton, items: Sequence[Stored], tree: Oid) -> tuple[frozenset[Oid], list[str]]:
+def _signed(baton: Baton, items: Sequence[Stored], tree: Oid) -> tuple[frozenset[tuple[str, Oid]], list[str]]:
     """Return those of the checkpoints that tell of a run on a tree and have a signature by a key that is trusted here; and
     warnings."""
     from gitbaton.checkpoints.store.signatures import verdicts
@@ -103,7 +103,7 @@ def _signed(baton: Baton, items: Sequence[Stored], tree: Oid) -> tuple[frozenset
         s for s in items if s.checkpoint.observed is not None and any(r.tree == tree for r in s.checkpoint.observed.tests)
     ]
     found, warnings = verdicts(baton.store, telling)
-    return frozenset(oid for oid, verdict in found.items() if verdict.good), warnings
+    return frozenset(place for place, verdict in found.items() if verdict.good), warnings
 
 
 def _judged(found: list[SeenRun]) -> tuple[SeenRun, ...]:

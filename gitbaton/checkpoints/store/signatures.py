@@ -58,6 +58,8 @@ STATES: tuple[State, ...] = (
     *("good", "untrusted", "expired", "revoked", "unchecked"),
     *("bad", "replayed", "other", "torn", "missing"),
 )
+Place = tuple[str, Oid]
+"""A checkpoint, by its track and its id."""
 Signed = Mapping[Oid, Collection[Oid]]
 """By the ids of checkpoints, the blobs that hold signatures of them."""
 
@@ -358,17 +360,22 @@ def sign_anew(store: Store, track: str, pairs: Sequence[tuple[Link, Link]], sign
     return [plain(f"{said}; {why}" if why else said)] if lost else []
 
 
-def verdicts(store: Store, asked: Iterable[Stored]) -> tuple[dict[Oid, Vouched], list[str]]:
-    """Return the verdict on each of some checkpoints, by its id, and warnings of signatures that cannot be read. Raises
-    GitError where git cannot be asked."""
-    items = list(asked)
-    warnings, signed = list[str](), dict[Oid, frozenset[Oid]]()
-    for track in dict.fromkeys(stored.checkpoint.track for stored in items):
-        found, said = signatures_of(store, track)
-        signed, warnings = union(signed, found), [*warnings, *said]
-    return vouched(store, [subject(store, stored) for stored in items if stored.id in signed], signed) | {
-        stored.id: _MISSING for stored in items if stored.id not in signed
-    }, warnings
+def verdicts(store: Store, asked: Iterable[Stored]) -> tuple[dict[Place, Vouched], list[str]]:
+    """Return the verdict on each of some checkpoints, and warnings of signatures that cannot be read. Raises GitError where git
+    cannot be asked."""
+    found, warnings, tracks = dict[Place, Vouched](), list[str](), dict[str, list[Stored]]()
+    for stored in asked:
+        tracks.setdefault(stored.checkpoint.track, []).append(stored)
+    for track, items in tracks.items():
+        signed, said = signatures_of(store, track)
+        judged = vouched(store, [subject(store, stored) for stored in items if stored.id in signed], signed)
+        for stored in items:
+            verdict, own = judged.get(stored.id, _MISSING), decode(stored.raw).track
+            if verdict.state != "missing" and own != track:  # which the ref's name hides
+                verdict = Vouched(state="other", why=f"track {in_quotes(own)}")
+            found[track, stored.id] = verdict
+        warnings += said
+    return found, warnings
 
 
 def told(store: Store, stored: Stored) -> Vouched:
@@ -377,5 +384,5 @@ def told(store: Store, stored: Stored) -> Vouched:
         found, said = verdicts(store, [stored])
     except BatonError as error:
         return Vouched(state="unchecked", why=error.message)
-    verdict = found[stored.id]
+    verdict = found[stored.checkpoint.track, stored.id]
     return Vouched(state="unchecked", why=said[0]) if said and verdict.state == "missing" else verdict

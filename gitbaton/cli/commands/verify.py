@@ -127,7 +127,7 @@ def _signatures(ctx: Invocation, name: Optional[str], *, quiet: bool, json: bool
         else:
             items, problems = (baton.resolve(name),), ()
         judged, warnings = verdicts(baton.store, items)
-        rows = [(stored, judged[stored.id]) for stored in items]
+        rows = [(stored, judged[stored.checkpoint.track, stored.id]) for stored in items]
         short = {stored.id: baton.short(stored.id) for stored, verdict in rows if not verdict.good} if not quiet else {}
     warnings += [f"{in_quotes(problem.where)} is left out: {problem.reason}" for problem in problems]
     code = 1 if warnings or any(not verdict.good for _, verdict in rows) else 0
