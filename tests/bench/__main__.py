@@ -16,6 +16,7 @@ from tests.bench import (
     harness,
     hooks,
     looking,
+    overlap,
     picker,
     restore,
     retention,
@@ -46,6 +47,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=3_000, help="threads with a checkpoint each; 0 leaves them out")
     parser.add_argument("--large", type=int, default=50, help="MiB of one large state; 0 leaves it out")
     parser.add_argument("--messages", type=int, default=500, help="messages of a channel that grows; 0 leaves it out")
+    parser.add_argument("--turns", type=int, default=60, help="turns in the day of eight agents")
     parser.add_argument("--verb", default="", help="of the year only the lines with this word")
     parts = (
         "baton",
@@ -62,6 +64,7 @@ def options() -> argparse.Namespace:
         "statusline",
         "year",
         "eight",
+        "overlap",
     )
     parser.add_argument("--seconds", type=int, default=600, help="how long eight agents work at once")
     parser.add_argument("--only", choices=parts, help="measure one part only")
@@ -105,6 +108,9 @@ def main() -> None:
             rows, lines = [*rows, *more], [*lines, *said]
         if only in (None, "eight"):
             lines += eight.main(folder, env, chosen.seconds, chosen.seeds)
+        if only in (None, "overlap"):
+            rows += overlap.main(folder, env, chosen.runs, 10_000)
+            lines.append("\n".join(overlap.day(folder, env, chosen.turns)))
         if only in (None, "picker"):
             lines += picker.main(folder, env, chosen.runs, chosen.history or 10_000)
         if only in (None, "savers"):
