@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -11,7 +12,7 @@ from gitbaton.base.codec import Json, bare, counted, first_line, in_quotes, plai
 from gitbaton.base.model import NOT_ENDED, Live, Oid, Stored
 from gitbaton.base.values import TYPE_CHECKING, value
 from gitbaton.checkpoints.baton import Baton
-from gitbaton.checkpoints.render import quoted, title
+from gitbaton.checkpoints.render import leads, line, quoted, since_run, title, title_of, verdict
 from gitbaton.cli.columns import brief, cut, screen, width
 
 if TYPE_CHECKING:
@@ -269,3 +270,23 @@ def turn_document(one: UnderWay) -> dict[str, Json]:
 def turn_header(one: UnderWay) -> str:
     """Return an open turn for ``--porcelain``: the track, how many files, and the prompt."""
     return f"# open-turn {quoted(one.track)}\t{len(one.paths)}\t{quoted(first_line(one.span.prompt))}"
+
+
+def tests_of(stored: Stored, live: Live, look: Look) -> Cell:
+    """Return the state of tests: the verdict of the words, or where that is older or missing, the newest observed run."""
+    c, said = stored.checkpoint, verdict(stored, live.since)
+    if c.observed is None or not c.observed.tests or not (leads(c) or said == "pending"):
+        return look.state(said)
+    run, tool = c.observed.tests[0], os.path.basename(line(c.observed.tests[0].command).split(" ")[0])
+    ended = f"{run.failed or ''} {run.result}".lstrip()
+    if since_run(run, live.tests[0]) != ():
+        return look.state("stale", "stale" if run.result == "passed" else f"{ended}, stale")
+    return look.state(run.result, f"{tool} {ended}")
+
+
+def step_of(stored: Stored, look: Look) -> Cell:
+    """Return the step of the words, or the newest prompt since."""
+    c = stored.checkpoint
+    if c.observed is not None and c.observed.asked and leads(c):
+        return look.words(stored, title_of(c))
+    return look.words(stored, c.headline)

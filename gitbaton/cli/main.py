@@ -23,8 +23,9 @@ sys.setrecursionlimit(9_000)  # a path that the kernel takes has up to 2,047 fol
 _FATAL, _SIGINT, _SIGPIPE = 128, 130, 141  # git's; 128+n for signals
 
 
-def head_start(words: list[str]) -> Repo | None:
-    """Find the repository and, where files count, let git look at the work tree while the rest is imported.
+def head_start(words: list[str], place: str | None = None) -> Repo | None:
+    """Find the repository, that of ``place`` or here, and let git read it, or look at its work tree where files count, while
+    the rest is imported.
 
     Nothing is begun with options before the verb, with a call for help or for a dry run; the verb then begins by itself. All
     that may be written is our own folder for new objects, which ``call`` removes.
@@ -32,13 +33,13 @@ def head_start(words: list[str]) -> Repo | None:
     given = set(words)
     verb, rest = find(words)
     dry = any(len(word) > 2 and "--dry-run".startswith(word) for word in given)
-    if (rest and not verb) or verb == "statusline" or dry or given & {"-h", "--help", "-n"}:
+    if (rest and not verb) or dry or given & {"-h", "--help", "-n"}:
         return None
     from gitbaton.base.errors import BatonError
     from gitbaton.git.repo import discover
 
     try:
-        repo = discover(None, door="binary")
+        repo = discover(place, door="binary")
         repo.prefetch_settings()
         if verb in ("snapshot", "restore", "revert", "undo", "redo"):
             if "--no-files" not in given and not any(w == "-" or w.endswith("=-") for w in words):
@@ -51,6 +52,8 @@ def head_start(words: list[str]) -> Repo | None:
             from gitbaton.git.worktree.index import list_ahead
 
             list_ahead(repo)
+        elif verb == "statusline":
+            repo.objects.warm()
     except BatonError:
         return None  # the verb meets the same error and says it
     return repo
@@ -97,9 +100,9 @@ def _run(words: list[str]) -> int:
         return 0
     helped = any(word.startswith(("-h", "--h")) for word in words)
     if "statusline" in words[:2] and words[0].startswith(("statusline", "--color", "--no-")) and not helped:
-        from gitbaton.cli.statusline import shown_again  # it is waited for, too
+        from gitbaton.cli.statusline import asked, shown_again  # it is waited for, too
 
-        return 0 if shown_again() else call(words)
+        return 0 if shown_again() else call(words, head_start(words, asked().told.place))
     return call(words, head_start(words))
 
 

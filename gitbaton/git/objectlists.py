@@ -17,7 +17,7 @@ from gitbaton.git.repo import Repo
 from gitbaton.git.run import Git, checked, mends
 
 _WANTED = 1000
-_HEX = re.compile(rb"[0-9a-f]+\Z")
+_HEX = rb"[0-9a-f]+\Z"
 _ENTRY = {form: re.compile(rb"(?s)[0-7]{5,6} ([^\0]+)\0.{%d}" % size) for form, size in (("sha1", 20), ("sha256", 32))}
 _LOG = (
     *("--literal-pathspecs", "log", "-z", "--reverse", "--raw", "--no-abbrev", "--no-renames", "--no-notes", "--no-decorate"),
@@ -149,12 +149,12 @@ def at_paths(git: Git, places: Sequence[tuple[Oid, bytes]]) -> list[Oid | None]:
     """Return the object in each commit at a path without line feeds; None where there is none."""
     asked = b"".join(commit.encode() + b":" + path + b"\n" for commit, path in places)
     raw = git.out("cat-file", "--batch-check=%(objectname)", "--buffer", stdin=asked) if places else b""
-    return [row.decode("ascii", "replace") if _HEX.match(row) else None for row in raw.split(b"\n")[:-1]]
+    return [row.decode("ascii", "replace") if re.match(_HEX, row) else None for row in raw.split(b"\n")[:-1]]
 
 
 def entry_names(data: bytes, algorithm: Algorithm) -> set[bytes]:
     """Return the names in a tree, without those in hexadecimal alone, as notes and digests have them."""
-    return {name for name in _ENTRY[algorithm].findall(data) if not _HEX.match(name)}
+    return {name for name in _ENTRY[algorithm].findall(data) if not re.match(_HEX, name)}
 
 
 def _commits(git: Git, oids: Sequence[Oid]) -> list[Oid]:
@@ -172,8 +172,8 @@ def _lines(oids: Iterable[Oid]) -> bytes:
 
 _MISSING = "--missing=allow-promisor"
 _FRAME = 32  # bytes of a pack around its objects
-_SAID = re.compile(r"(?:error|fatal): ")
-_NAMED = re.compile(r"\b[0-9a-f]{2}/?[0-9a-f]{38,}\b")
+_SAID = r"(?:error|fatal): "
+_NAMED = r"\b[0-9a-f]{2}/?[0-9a-f]{38,}\b"
 
 
 @value
@@ -222,8 +222,8 @@ def unreadable(repo: Repo, tips: Iterable[Oid], without: Iterable[Oid] = ()) -> 
     all are whole."""
     words = ("rev-list", "--objects", "--verify-objects", "--quiet", _MISSING, "--stdin")
     result = repo.git.run(*words, stdin=_walk_ends(tips, without))
-    said = [line.split(": ", 1)[1] for line in result.err.splitlines() if _SAID.match(line)]
-    named = [line for line in said if _NAMED.search(line)]
+    said = [line.split(": ", 1)[1] for line in result.err.splitlines() if re.match(_SAID, line)]
+    named = [line for line in said if re.search(_NAMED, line)]
     return (named or said or [result.fatal()])[0] if result.code != 0 or said else ""
 
 

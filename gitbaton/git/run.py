@@ -83,10 +83,10 @@ _OF_INDEX = (
     *("unknown index entry format", "cannot stat the open index", "do not understand"),
 )
 # How it complains of an object that is not here, or torn (object-file.c, packfile.c, tree-walk.c, revision.c).
-_OF_OBJECT = re.compile(
-    r"object file \S+ is empty|(?:loose|packed) object \w+ .*is corrupt|unable to (?:read|unpack|parse) |inflate: |pack \S+ is"
-    r"|could not read [0-9a-f]{40}|(?:bad|missing) (?:(?:blob|tree|commit|tag) )?object|unpack tree object|traverse parents",
-    re.IGNORECASE,
+_OF_OBJECT = (
+    r"(?i)object file \S+ is empty|(?:loose|packed) object \w+ .*is corrupt|unable to (?:read|unpack|parse) |inflate: "
+    r"|pack \S+ is|could not read [0-9a-f]{40}|(?:bad|missing) (?:(?:blob|tree|commit|tag) )?object"
+    r"|unpack tree object|traverse parents"
 )
 
 
@@ -163,7 +163,7 @@ def checked(result: Result, name: str) -> bytes:
 
 def mends(result: Result) -> tuple[str, ...]:
     """Return the hint at what helps where a command failed because an object is not here, or torn; else none."""
-    return (MENDS,) if _OF_OBJECT.search(result.err) else ()
+    return (MENDS,) if re.search(_OF_OBJECT, result.err) else ()
 
 
 def refuse_index(result: Result) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
@@ -20,8 +21,7 @@ from gitbaton.agents.client import client as client_of
 from gitbaton.agents.transcripts import past
 from gitbaton.care.retention.pruning import prune
 from gitbaton.care.retention.rules import KeepRules, Wish
-from gitbaton.care.tools import importing
-from gitbaton.checkpoints.baton import Baton
+from gitbaton.care.tools.importing import apply, plan
 from tests.kit import Sandbox
 from tests.kit.agents import Client
 from tests.kit.killkit import DRIVER, killed
@@ -467,28 +467,23 @@ def test_import_asks_and_names_what_is_wrong(repo: Sandbox) -> None:
 
 
 @pytest.mark.deep
-def test_an_import_holds_one_session_at_a_time_beside_the_store_and_leaves_few_packs(
-    repo: Sandbox, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for number in range(1, 5):
+def test_an_import_holds_no_session_twice_and_has_git_put_its_packs_together(repo: Sandbox) -> None:
+    for number in range(1, 20):
         past = Past(repo, number=number, ago=9000 - number)
         past.ask(f"look at {number}")
-        past.run("cat noise", os.urandom(400_000).hex())
-    held, started = list[int](), list[str]()
-    record = importing._record
+        past.run("cat noise", os.urandom(20_000).hex())
+    own, held = repo.path / ".git/baton", list[int]()
 
-    def watched(baton: Baton, one: importing.SessionImport) -> None:
-        files = [os.path.join(top, name) for top, _, names in os.walk(f"{baton.repo.own_dir}/tmp") for name in names]
-        held.append(sum(map(os.path.getsize, files)))
-        record(baton, one)
+    def told(what: str, done: int, total: int) -> None:
+        if what == "storing bytes":  # also when a session begins
+            held.append(sum(file.stat().st_size for file in (own / "tmp").rglob("*") if file.is_file()))
 
-    monkeypatch.setattr(importing, "_record", watched)
-    monkeypatch.setattr(importing, "tend", lambda repo: started.append(repo.layout.git_dir))
-    with repo.open() as baton, TemporaryDirectory() as scratch:
-        done = importing.apply(baton, importing.plan(baton, ["claude"], os.environ, scratch))
-        assert (done.sessions, done.problems) == (4, ())
-        assert max(held) < 1.5 * min(held) and min(held) > 300_000
-        assert started == [baton.repo.layout.git_dir] and baton.repo.stowed == set()
+    with repo.open(progress=told) as baton, TemporaryDirectory() as scratch:
+        assert apply(baton, plan(baton, ["claude"], os.environ, scratch)).sessions == 19
+    assert held.count(0) == 19 and max(held) < 60_000
+    with (own / "repacking").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # once it has ended
+    assert len(list((repo.path / ".git/objects/pack").glob("*.pack"))) < 19
 
 
 @pytest.mark.deep

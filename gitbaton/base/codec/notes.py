@@ -13,13 +13,13 @@ MAX_ENTRIES = 50
 MAX_BYTES = 1 << 20
 WHOLE = 3  # entries of a track in a note; those below say their step only
 OLDER = b"older entries: git baton log --all\n"
-_OLDER_LINE = re.compile(rb"^older entries: git baton log --all(?:\r?\n|\Z)", re.MULTILINE)
-_START = re.compile(rb"^checkpoint ([0-9a-f]{64}|[0-9a-f]{40})\r?$", re.MULTILINE)
-_LEADING = re.compile(rb"\A(?:\r*\n)+")
-_GAP = re.compile(rb"\n(?:[ \t\r]*\n)+")
-_SAID_ABOVE = re.compile(rb"checkpoint [0-9a-f]+\n(?:step: .*\n)?\Z")
-_TRACK = re.compile(rb"^track: .*\n", re.MULTILINE)
-_STEP = re.compile(rb"^step: .*\n", re.MULTILINE)
+_OLDER_LINE = rb"(?m)^older entries: git baton log --all(?:\r?\n|\Z)"
+_START = rb"(?m)^checkpoint ([0-9a-f]{64}|[0-9a-f]{40})\r?$"
+_LEADING = rb"\A(?:\r*\n)+"
+_GAP = rb"\n(?:[ \t\r]*\n)+"
+_SAID_ABOVE = rb"checkpoint [0-9a-f]+\n(?:step: .*\n)?\Z"
+_TRACK = rb"(?m)^track: .*\n"
+_STEP = rb"(?m)^step: .*\n"
 
 
 @value
@@ -50,7 +50,7 @@ class Note:
             counts[track] = count = counts.get(track, 0) + 1
             follows = bool(track) and track == above and count > WHOLE
             if track and count > WHOLE:
-                text = _TRACK.sub(b"", short(text)) if follows else short(text)
+                text = re.sub(_TRACK, b"", short(text)) if follows else short(text)
             elif full is not None and text == short(text):
                 text = full(oid, text)
             room -= len(text)
@@ -93,7 +93,7 @@ def track_in(text: bytes) -> str:
 
 def short(text: bytes) -> bytes:
     """Shorten an entry below the newest three of its track to its id, its track, and the first line of its step."""
-    lines = (found[0] for pattern in (_TRACK, _STEP) if (found := pattern.search(text)))
+    lines = (found[0] for pattern in (_TRACK, _STEP) if (found := re.search(pattern, text)))
     return text.partition(b"\n")[0] + b"\n" + b"".join(lines)
 
 
@@ -101,18 +101,18 @@ def parse_note(raw: bytes) -> Note:
     """Read a note's entries, also where they were concatenated or doubled: of each id the first counts, and before it the first
     that is not short. An entry ends at an empty line; one that says no track is of the track of the entry above; other text is
     kept as it is, before the entries, once."""
-    rest = _OLDER_LINE.sub(b"", raw)
-    starts = list(_START.finditer(rest))
+    rest = re.sub(_OLDER_LINE, b"", raw)
+    starts = list(re.finditer(_START, rest))
     ends = [m.start() for m in starts[1:]] + [len(rest)]
     other = [rest[: starts[0].start()] if starts else rest]
     entries: dict[Oid, bytes] = {}
     above: list[bytes] = []
     for found, end in zip(starts, ends, strict=False):
-        text, *after = _GAP.split(rest[found.start() : end], maxsplit=1)
+        text, *after = re.split(_GAP, rest[found.start() : end], maxsplit=1)
         text, oid = text.replace(b"\r\n", b"\n").rstrip(b"\r\n") + b"\n", found.group(1).decode()
-        if above and _SAID_ABOVE.match(text):
+        if above and re.match(_SAID_ABOVE, text):
             text = text.replace(b"\n", b"\n" + above[0], 1)
-        above = _TRACK.findall(text)
+        above = re.findall(_TRACK, text)
         entries[oid] = min(entries.get(oid, text), text, key=lambda text: text == short(text))
         other += after
     return Note(preamble=_together(other), entries=tuple(entries.items()), older=rest != raw)
@@ -122,7 +122,7 @@ def _together(texts: list[bytes]) -> bytes:
     """Texts that are not ours, one after the other; what stands there already is left out."""
     whole = b""
     for text in texts:
-        kept = _LEADING.sub(b"", text).rstrip(b"\r\n")  # whole lines: what stands after a lone \r must not begin one
+        kept = re.sub(_LEADING, b"", text).rstrip(b"\r\n")  # whole lines: what stands after a lone \r must not begin one
         if kept and b"\n\n" + kept + b"\n\n" not in b"\n" + whole + b"\n":
             whole += b"\n" + kept + b"\n"
     return whole.removeprefix(b"\n")

@@ -48,12 +48,12 @@ HEAD, TAIL = 250, 600
 """Characters that stay of a long text, of its beginning and of its end."""
 GAP = "[...]"
 """The line that stands for what was cut out."""
-_ENDED = re.compile(r"[.!?:;][\"'`*_)\]]*\s*\Z")
-_SENTENCE = re.compile(r"(?<=[^\W\d_][^\W_]|.[)\]`'\"*_])[.!?][\"'`*_)\]]*[ \t]+(?=\S)")
-_OWN = re.compile(r"[ \t]*(?:[-*+>#|\u2022\u2610-\u2612\u2713-\u2718]|\(?[0-9]{1,3}[.)][ \t]|```|~~~|\Z)")
+_ENDED = r"[.!?:;][\"'`*_)\]]*\s*\Z"
+_SENTENCE = r"(?<=[^\W\d_][^\W_]|.[)\]`'\"*_])[.!?][\"'`*_)\]]*[ \t]+(?=\S)"
+_OWN = r"[ \t]*(?:[-*+>#|\u2022\u2610-\u2612\u2713-\u2718]|\(?[0-9]{1,3}[.)][ \t]|```|~~~|\Z)"
 """How a line begins that goes on with no sentence of the line before: a point, a heading, a row, a fence, nothing."""
-_FENCE = re.compile(r"[ \t]*(```+|~~~+)")
-_ROW = re.compile(r"[ \t]*\|")
+_FENCE = r"[ \t]*(```+|~~~+)"
+_ROW = r"[ \t]*\|"
 ODD_BLANKS = frozenset("\xa0\u1680\u202f\u205f\u2800\u3000").union(map(chr, range(0x2000, 0x200B)))
 """What could be taken for a space: category Zs, and the Braille pattern without dots."""
 
@@ -194,7 +194,7 @@ def middle(text: str, head: int = HEAD, tail: int = TAIL) -> str:
     most = min(head, room - (size - end))
     start = next((at for at in reversed(places) if at <= most), 0)
     start = start or next((at for at in places if at <= 2 * most and at <= room - (size - end)), 0)
-    start = start or (0 if _FENCE.match(text) or _ROW.match(text) else _any(text, 0, most))
+    start = start or (0 if re.match(_FENCE, text) or re.match(_ROW, text) else _any(text, 0, most))
     return "\n".join(filter(None, (text[:start].rstrip(), GAP, text[end:].strip("\n"))))
 
 
@@ -203,24 +203,26 @@ def _places(text: str) -> tuple[list[int], int]:
     places, last, at = list[int](), 0, 0
     fence, before = "", ""
     for number, row in enumerate(text.split("\n")):
-        mark = _FENCE.match(row)
+        mark = re.match(_FENCE, row)
         if not fence and number and _cuttable(before, row):
             places.append(at)
         if not fence and number and not before.strip() and row.strip():
             last = at
         if mark and (not fence or mark[1].startswith(fence)):
             fence = "" if fence else mark[1]
-        elif not fence and not _ROW.match(row):
-            places += (at + found.end() for found in _SENTENCE.finditer(row))
+        elif not fence and not re.match(_ROW, row):
+            places += (at + found.end() for found in re.finditer(_SENTENCE, row))
         before, at = row, at + len(row) + 1
     return places, last
 
 
 def _cuttable(before: str, row: str) -> bool:
     """Whether a text may be cut between two lines that stand in no fence."""
-    if _ROW.match(before) and _ROW.match(row):
+    if re.match(_ROW, before) and re.match(_ROW, row):
         return False
-    return bool(not before.strip() or _OWN.match(row) or _ENDED.search(before) or (row[:1].isupper() and _OWN.match(before)))
+    return bool(
+        not before.strip() or re.match(_OWN, row) or re.search(_ENDED, before) or (row[:1].isupper() and re.match(_OWN, before))
+    )
 
 
 def _any(text: str, low: int, high: int) -> int:

@@ -24,15 +24,12 @@ from gitbaton.checkpoints.render import (
     happened,
     in_shell,
     kept_here,
-    leads,
     line,
     live_document,
     passed,
     porcelain,
     quoted,
-    since_run,
     stored_document,
-    title_of,
     turns_tokens,
     uncompared,
     verdict,
@@ -57,7 +54,7 @@ from gitbaton.cli.common import (
     signature_of,
     warn_all,
 )
-from gitbaton.cli.look import Cell, Column, Look, turn_document, turn_header, turn_sentence
+from gitbaton.cli.look import Cell, Column, Look, step_of, tests_of, turn_document, turn_header, turn_sentence
 from gitbaton.cli.options import Invocation, Option
 from gitbaton.git.questions import worktrees
 from gitbaton.git.reffiles import folders
@@ -268,29 +265,9 @@ def dashboard(
         yield look.fit(f"{state.told_pause(silent)}; 'git baton pause --end' ends that")
 
 
-def tests_of(stored: Stored, live: Live, look: Look) -> Cell:
-    """Return the state of tests: the verdict of the words, or where that is older or missing, the newest observed run."""
-    c, said = stored.checkpoint, verdict(stored, live.since)
-    if c.observed is None or not c.observed.tests or not (leads(c) or said == "pending"):
-        return look.state(said)
-    run, tool = c.observed.tests[0], os.path.basename(line(c.observed.tests[0].command).split(" ")[0])
-    ended = f"{run.failed or ''} {run.result}".lstrip()
-    if since_run(run, live.tests[0]) != ():
-        return look.state("stale", "stale" if run.result == "passed" else f"{ended}, stale")
-    return look.state(run.result, f"{tool} {ended}")
-
-
 def since_of(stored: Stored, live: Live) -> str:
     """Return what has happened since the words were written; empty where they are the checkpoint's own."""
     return passed(live.since) if stored.checkpoint.carried is not None and live.since is not None else ""
-
-
-def step_of(stored: Stored, look: Look) -> Cell:
-    """Return the step of the words, or the newest prompt since."""
-    c = stored.checkpoint
-    if c.observed is not None and c.observed.asked and leads(c):
-        return look.words(stored, title_of(c))
-    return look.words(stored, c.headline)
 
 
 _JUDGED = 20  # foreign tracks of which the signature is looked at

@@ -16,9 +16,8 @@ from gitbaton.checkpoints.config import load
 from gitbaton.checkpoints.render import passed
 from gitbaton.checkpoints.store import chain_ref, safety_ref, state, tip_ref
 from gitbaton.checkpoints.survey import Surveyor, tests_then
-from gitbaton.cli.commands.status import step_of, tests_of
 from gitbaton.cli.common import colours
-from gitbaton.cli.look import Cell, Column, Look
+from gitbaton.cli.look import Cell, Column, Look, step_of, tests_of
 from gitbaton.cli.options import Invocation, Option
 from gitbaton.cli.statusline import KEPT, LASTING, StatusLine, asked
 from gitbaton.git import places
@@ -52,8 +51,9 @@ def command(
     """
     line = asked()
     with suppress(BatonError, OSError, ValueError):
-        root = ctx.obj.repo_root or line.told.place
-        repo = discover(root, door="binary", named=ctx.obj.repo_root is not None)
+        named = ctx.obj.repo_root
+        begun = ctx.obj.repo if named is None else None
+        repo = begun or discover(named or line.told.place, door="binary", named=named is not None)
         with Baton(repo=repo, settings=load(repo, lambda _: None)) as baton:
             _show(ctx, baton, line, track, long=long)
     return 0
