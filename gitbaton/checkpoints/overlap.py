@@ -20,10 +20,11 @@ from gitbaton.base.system.files import read_or_none
 from gitbaton.base.values import TYPE_CHECKING, replace, value
 from gitbaton.checkpoints.store import state
 from gitbaton.checkpoints.store.chain import MAX_COMMIT
+from gitbaton.checkpoints.store.provenance import of_track
 from gitbaton.checkpoints.store.refs import REMOTES
 from gitbaton.git.objects import digest
 from gitbaton.git.reffiles import below
-from gitbaton.git.repo import Repo, put
+from gitbaton.git.repo import Repo, drop, put
 
 if TYPE_CHECKING:
     from typing import Any
@@ -101,15 +102,15 @@ class Overlaps:
         )
 
 
-def live(baton: Baton, named: Collection[str] = ()) -> list[LiveTrack]:
+def live(baton: Baton, named: Collection[str] = (), most: int | None = MOST) -> list[LiveTrack]:
     """Return the live tracks of a repository, and of clones as far as they were fetched: those with a checkpoint of files in
-    the last day, the newest first, at most MOST; and those ``named``, however old. Raises NotFoundError, RecordError."""
+    the last day, the newest first, at most so many; and those ``named``, however old. Raises NotFoundError, RecordError."""
     from gitbaton.git.mergetree import MergeSide
 
     here = baton.repo.layout.root or ""
     head = baton.repo.objects.head().oid
     held = baton.store.tree_of(head)
-    moved = _moved(baton)[:MOST]
+    moved = _moved(baton)[:most]
     found = []
     for name, stored in [*moved, *_named(baton, set(named) - {name for name, _ in moved})]:
         c = stored.checkpoint
@@ -163,7 +164,8 @@ def _fetched(baton: Baton, since: str) -> Iterator[tuple[str, Stored]]:
             continue  # what was pushed before
         with suppress(BatonError):
             stored = store.stored(store.objects.read(oid, MAX_COMMIT), track, oid)
-            if not dropping(store, (remote,)).dropped(stored.id):
+            made_here = store.ours.has(of_track(track), stored.id)  # a prune has made the chain anew
+            if not made_here and not dropping(store, (remote,)).dropped(stored.id):
                 yield f"{remote}/{track}", replace(stored, foreign=True)
 
 
@@ -207,6 +209,12 @@ def at_hand(baton: Baton, of: Collection[str] | None = None) -> Overlaps:
         return Overlaps()
 
 
+def forget_overlaps(repo: Repo) -> None:
+    """Remove what is known of pairs: names of files stand in it. Never raises."""
+    with suppress(OSError):
+        drop(repo, _path(repo))
+
+
 def _one_place(mine: LiveTrack, other: LiveTrack) -> bool:
     """Whether two tracks are of one work tree."""
     files = mine.stored.checkpoint.files, other.stored.checkpoint.files
@@ -246,11 +254,14 @@ def _merged(baton: Baton, pairs: Sequence[tuple[LiveTrack, LiveTrack]]) -> dict[
         answers = dict(zip(ordered, merged(baton.repo, asks, folder), strict=True))
         later: list[tuple[str, Oid, MergeAsk]] = []
         for key, answer in answers.items():
-            for side, other in (ordered[key], ordered[key][::-1]) if answer is not None and not answer.clean else ():
+            mine, other = ordered[key]
+            if answer is None or answer.clean or mine.side.head == other.side.head:
+                continue
+            for side, beside in ((mine, other), (other, mine)):
                 tree = baton.store.tree_of(side.side.head)
                 if tree is not None:
                     own = MergeSide(tree=tree, head=side.side.head)
-                    later.append((key, tree, MergeAsk(ours=own, theirs=other.side)))
+                    later.append((key, tree, MergeAsk(ours=own, theirs=beside.side)))
         held = merged(baton.repo, [ask for _, _, ask in later], folder)
     done = {key for (key, tree, _), answer in zip(later, held, strict=True) if answer and answer.clean and answer.tree == tree}
     rows = {key: _row(answer.conflicts.values()) if answer is not None else None for key, answer in answers.items()}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -78,6 +79,18 @@ def test_what_merges_is_not_said(places: Callable[[str], Sandbox]) -> None:
     turn(two, 30, "web", "rename things")
     assert one.fire("prompt", prompt="a") == two.fire("prompt", prompt="b") == ""
     assert TITLE not in one.fire("start", source="compact")
+
+
+@pytest.mark.deep
+def test_what_is_here_may_be_old(places: Callable[[str], Sandbox]) -> None:
+    api, web = places("api"), places("web")
+    one, two = Client("claude", api.path, session="one"), Client("claude", web.path, session="two")
+    line(P, 10, "api")(api.path)
+    with api.open(clock=lambda: datetime.now(UTC) - timedelta(days=3)) as baton:
+        baton.snapshot("add refunds", track="api")
+    turn(two, 10, "web", "rename things")
+    assert f"{P} line 10: track 'web' changed it too, " in one.fire("prompt", prompt="a")
+    assert two.fire("prompt", prompt="b") == ""  # nobody was at that for a day
 
 
 @pytest.mark.deep

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -60,6 +61,7 @@ def test_what_merges_is_not_said(desk: Callable[[str], Sandbox]) -> None:
     assert (shown.code, shown.out) == (0, NONE.format("2 live tracks"))
 
 
+@pytest.mark.deep
 def test_json(desk: Callable[[str], Sandbox]) -> None:
     api, web = desk("api"), desk("web")
     did(api, "add refunds", line(P, 10, "api"), move(P, "src/paid.py"))
@@ -82,6 +84,7 @@ def test_json(desk: Callable[[str], Sandbox]) -> None:
     ]
 
 
+@pytest.mark.deep
 def test_only_with_some_tracks(desk: Callable[[str], Sandbox]) -> None:
     api, web, doc = desk("api"), desk("web"), desk("doc")
     for box in (api, web, doc):
@@ -93,6 +96,7 @@ def test_only_with_some_tracks(desk: Callable[[str], Sandbox]) -> None:
     assert (gone.code, gone.out, gone.err) == (2, "", "fatal: there is no track 'nobody'\n")
 
 
+@pytest.mark.deep
 def test_two_tracks_of_one_work_tree_are_no_pair(desk: Callable[[str], Sandbox]) -> None:
     api = desk("api")
     did(api, "one", line(P, 10, "api"))
@@ -101,6 +105,7 @@ def test_two_tracks_of_one_work_tree_are_no_pair(desk: Callable[[str], Sandbox])
     assert api.baton("overlap").out == NONE.format("2 live tracks")
 
 
+@pytest.mark.deep
 def test_what_was_merged_already_is_done_with(desk: Callable[[str], Sandbox]) -> None:
     api, web = desk("api"), desk("web")
     did(api, "add refunds", line(P, 10, "api"))
@@ -113,6 +118,7 @@ def test_what_was_merged_already_is_done_with(desk: Callable[[str], Sandbox]) ->
     assert web.baton("overlap").code == 1
 
 
+@pytest.mark.deep
 def test_a_commit_of_what_was_captured_is_the_base(desk: Callable[[str], Sandbox]) -> None:
     api, web = desk("api"), desk("web")
     did(api, "add refunds", line(P, 10, "api"))
@@ -122,6 +128,7 @@ def test_a_commit_of_what_was_captured_is_the_base(desk: Callable[[str], Sandbox
     assert api.baton("overlap").code == 0
 
 
+@pytest.mark.deep
 def test_what_is_known_is_not_asked_again(desk: Callable[[str], Sandbox], tmp_path: Path) -> None:
     api, web = desk("api"), desk("web")
     did(api, "add refunds", line(P, 10, "api"))
@@ -135,11 +142,14 @@ def test_what_is_known_is_not_asked_again(desk: Callable[[str], Sandbox], tmp_pa
     for spoilt in ("", "{}", "[]", '{"format": 1', json.dumps({**document, "pairs": {"x": [1]}}), "[" * 100_000):
         known.write_text(spoilt)
         assert web.baton("overlap").out.split(", ")[0] == first.out.split(", ")[0], spoilt[:20]
-    known.unlink()
+    web.ok("snapshot", "more", "--track", "web")
+    web.ok("forget", "web~1", "--yes")  # names of files stand in it
+    assert not known.exists()
     known.symlink_to(tmp_path / "elsewhere")
     assert web.baton("overlap").code == 1 and not (tmp_path / "elsewhere").exists()
 
 
+@pytest.mark.deep
 def test_removed_and_changed(desk: Callable[[str], Sandbox]) -> None:
     api, web = desk("api"), desk("web")
     did(api, "clean up", remove(P))
@@ -148,6 +158,7 @@ def test_removed_and_changed(desk: Callable[[str], Sandbox]) -> None:
     assert f"  {P}: track 'web' changed it, which is removed here, " in api.baton("overlap").out
 
 
+@pytest.mark.deep
 def test_words_of_a_fetched_track_are_quoted(desk: Callable[[str], Sandbox], repo: Sandbox, tmp_path: Path) -> None:
     hub = tmp_path / "hub.git"
     repo.git("clone", "-q", "--bare", ".", str(hub))
@@ -167,3 +178,31 @@ def test_words_of_a_fetched_track_are_quoted(desk: Callable[[str], Sandbox], rep
     (row,) = [row for row in shown.out.splitlines() if P in row]
     assert row.startswith(f"> {P} line 10: track 'origin/far' changed it too, ")
     assert row.endswith(', "say \\"done\\""') and "obey" not in shown.out
+
+
+@pytest.mark.deep
+def test_status_the_graph_and_the_page_mark_it(desk: Callable[[str], Sandbox]) -> None:
+    api, web = desk("api"), desk("web")
+    did(api, "add refunds", line(P, 10, "api"), line("a.txt", 1, "api"))
+    assert "OVERLAP" not in api.ok("status").out
+    did(web, "rename things", line(P, 10, "web"), line("a.txt", 1, "web"))
+    shown = api.ok("status").out.splitlines()
+    assert "OVERLAP" in shown[0] and "2 files with web" in shown[1] and "2 files with api" in shown[2]
+    listed = api.ok("status", "--json").json["tracks"]
+    assert [one["overlaps"] for one in listed] == [[{"track": "api", "files": 2}], [{"track": "web", "files": 2}]]
+    assert "api (overlaps: 2 files with web)" in api.ok("log", "--graph", "--all").out
+    api.ok("page", "-o", "page.html")
+    page = (api.path / "page.html").read_text()
+    assert page.count('<em class="f">overlaps</em>') == 2 and "changed it too, " in page
+
+
+@pytest.mark.deep
+def test_doctor_says_where_git_is_too_old(desk: Callable[[str], Sandbox], tmp_path: Path) -> None:
+    api, real = desk("api"), shutil.which("git")
+    (tmp_path / "bin").mkdir()
+    script = f'#!/bin/sh\ncase " $* " in *\' version \') echo git version 2.37.1; exit;; esac\nexec {real} "$@"\n'
+    (tmp_path / "bin" / "git").write_text(script)
+    (tmp_path / "bin" / "git").chmod(0o755)
+    done = api.baton("doctor", env={"PATH": f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"})
+    assert "note overlap: git 2.37 merges nothing in memory: where live tracks overlap is not told" in done.out
+    assert "overlap" not in api.baton("doctor").out

@@ -29,7 +29,7 @@ def overlapping(
     own = baton.chosen(track)
     try:
         with deadline(seconds):
-            known += live(baton)
+            known += live(baton, {own} if baton.store.own_tip(own) is not None else ())
             if any(one.name == own and one.place == repo.layout.root for one in known):
                 found = overlaps(baton, known, {own})
     except DeadlineError:

@@ -27,6 +27,7 @@ from gitbaton.care.retention.removing import Trimmed, draft_removal, locked_remo
 from gitbaton.care.scanning.objects import BlobSearch, captured_trees
 from gitbaton.care.search.place import discard
 from gitbaton.checkpoints.baton import Baton
+from gitbaton.checkpoints.overlap import forget_overlaps
 from gitbaton.checkpoints.render import first_few, in_shell, some
 from gitbaton.checkpoints.store import CHAINS, NOTES, SAFETY, TIPS, Store, chain_ref, tip_ref
 from gitbaton.checkpoints.store.chain import beside, root_objects
@@ -388,6 +389,7 @@ def _remove(baton: Baton, made: Forgetting, *, held: bool) -> list[str]:
         if made.everywhere and NOTES not in made.broken:
             _rewrite_notes(baton, made)
     discard(baton)
+    forget_overlaps(baton.repo)
     busy = [plain(part.chain.name) for part in made.safety if part.chain.ref not in free]
     waiting = [f"a restore is at work in {in_quotes(name)}; its safety checkpoints stay for now" for name in busy]
     return [*unmarked, *revision.warnings, *waiting]

@@ -63,13 +63,13 @@ def mark(repo: Repo, words: Iterable[str | None]) -> str:
 
 
 def may_overlap(repo: Repo, now: datetime) -> bool:
-    """Whether tracks of several places may have moved in the last day: one look at a few names, for a hook. Never raises."""
+    """Whether a track of another place may have moved in the last day: one look at a few names, for a hook. Never raises."""
     linked = bool(names_in(os.path.join(repo.layout.common_dir, "worktrees")))
     with suppress(BatonError, OSError):
         if below(repo, REMOTES):
             return True
         newest = read_newest(repo) if linked else None
-        return linked and (newest is None or (len(newest.rows) > 1 and newest.rows[1][0] >= timestamp(now - LIVE)))
+        return linked and (newest is None or (newest.count > 1 and newest.rows[0][0] >= timestamp(now - LIVE)))
     return False
 
 

@@ -5,7 +5,7 @@ from typing import Annotated, Optional
 from gitbaton.base import terminal
 from gitbaton.base.codec import Json, counted, in_quotes, path_document, plain, timestamp
 from gitbaton.checkpoints.baton import Baton
-from gitbaton.checkpoints.overlap import LiveTrack, Overlap, OverlapSide, live, overlaps, said, sentence
+from gitbaton.checkpoints.overlap import MOST, LiveTrack, Overlap, OverlapSide, live, overlaps, said, sentence
 from gitbaton.cli.common import AsJson, opened, paged, print_json, warn_all
 from gitbaton.cli.options import Argument, Invocation
 
@@ -30,7 +30,8 @@ def command(
         git baton overlap api --json
     """
     with opened(ctx, talks="" if json else "merging in memory") as baton:
-        known = live(baton, tracks or ())
+        every = live(baton, tracks or (), None)
+        known = [one for n, one in enumerate(every) if n < MOST or one.name in (tracks or ())]
         found = overlaps(baton, known, set(tracks) if tracks else None)
         chosen = tracks or [baton.current() or ""]
         seen = [one if one.mine.name in chosen or one.other.name not in chosen else one.turned() for one in found.found]
@@ -48,6 +49,8 @@ def command(
                 _say(baton, seen, tracks=len(known))
         else:
             terminal.say(f"nothing overlaps: the newest states of {counted(len(known), 'live track')} merge")
+    left = len(every) - len(known)
+    warn_all([f"only the newest {MOST} live tracks are compared, and {left} are not"] if left else [])
     warn_all([f"{in_quotes(a)} and {in_quotes(b)} are not compared: an object of them is not here" for a, b in found.unknown])
     return 1 if seen else 0
 
