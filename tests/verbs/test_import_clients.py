@@ -23,7 +23,8 @@ from gitbaton.care.retention.pruning import prune
 from gitbaton.care.retention.rules import KeepRules, Wish
 from gitbaton.care.tools.importing import apply, plan
 from tests.kit import Sandbox
-from tests.kit.agents import Client
+from tests.kit.agents import PROGRAM, Client
+from tests.kit.commands import until
 from tests.kit.killkit import DRIVER, killed
 from tests.kit.past import CLIENTS, Past, home
 from tests.kit.places import DATA
@@ -70,6 +71,17 @@ def test_the_past_of_each_client_is_told(repo: Sandbox, client: str) -> None:
     assert "Halve it, please" in said and "and integers" not in said
     assert "and integers" in repo.ok("transcript", "show", turns(repo)[1]["id"]).out
     assert repo.ok("import", "--client", client, "--yes").out == f"nothing to import of {client}\n1 session here already\n"
+
+
+@pytest.mark.deep
+def test_the_index_of_searches_is_begun_while_nobody_waits(repo: Sandbox) -> None:
+    Past(repo, "claude").turn("Halve it, please", "half.py", "x / 2\n", "half: begun")
+    index = repo.path / ".git/baton/search.sqlite"
+    repo.ok("import", "--all", "--dry-run")
+    assert not index.exists()
+    repo.run(PROGRAM, "import", "--all", "--yes")
+    until(index.exists)
+    assert index.exists() and json.loads(repo.ok("search", "halve", "--json").out)["found"]
 
 
 def test_all_takes_every_client_and_the_log_lists_their_turns(repo: Sandbox) -> None:

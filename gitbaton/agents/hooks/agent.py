@@ -32,7 +32,6 @@ TELLING_SECONDS = 1.2  # after so many the text goes out without what is not kno
 GUARD_SECONDS = 8.0  # before a destructive command; clients wait for ten
 MARGIN = 2.0  # seconds before a client's own time is over
 STORE_SECONDS = 60.0
-INDEX_SECONDS = 600.0  # for which a search index is not old
 STORE = "GIT_BATON_STORE"  # the session whose conversation is to be stored, in the process that does
 MAX_PAYLOAD = 64 << 20
 _KEPT = ("compact", "request", "edit", "turn", "end", "prompt")  # moments at which a checkpoint may be due
@@ -386,19 +385,11 @@ def _attend(work: _Work, event: HookEvent) -> None:
 
 
 def _look_up(work: _Work, repo: Repo) -> None:
-    """Let a detached process bring the search index up to date, where there is one that is old: a search does that. Never
-    raises."""
-    from gitbaton.checkpoints.store.state import SEARCH_INDEX
+    """Let the search index follow, where there is one that is old. Never raises."""
+    from gitbaton.checkpoints.store.state import follow_later
 
     try:
-        age = time.time() - os.lstat(os.path.join(repo.shared_dir, SEARCH_INDEX)).st_mtime
-        if age > INDEX_SECONDS and os.path.isfile(sys.argv[0]):
-            from gitbaton.base.system.process import detach
-
-            place = repo.layout.root or repo.layout.git_dir
-            detach([sys.executable, sys.argv[0], "--repo-root", place, "search", "-n", "1", "baton"], os.environ, b"")
-    except FileNotFoundError:
-        return
+        follow_later(repo)
     except (BatonError, OSError) as error:
         work.log(f"{type(error).__name__}: {error}")
 
@@ -494,11 +485,10 @@ def _merge_later(work: _Work, repo: Repo) -> None:
     from gitbaton.checkpoints.store import state
 
     try:
-        if state.may_overlap(repo, datetime.now(UTC)) and _settings(repo).overlap and os.path.isfile(sys.argv[0]):
-            from gitbaton.base.system.process import detach
+        if state.may_overlap(repo, datetime.now(UTC)) and _settings(repo).overlap:
+            from gitbaton.base.system.process import leave_to_verb
 
-            place = repo.layout.root or repo.layout.git_dir
-            detach([sys.executable, sys.argv[0], "--repo-root", place, "overlap", "--json"], os.environ, b"")
+            leave_to_verb(repo.layout.root or repo.layout.git_dir, "overlap", "--json")
     except (BatonError, OSError) as error:
         work.log(f"{type(error).__name__}: {error}")
 

@@ -156,6 +156,13 @@ def detach(argv: Sequence[str], env: Mapping[str, str], stdin: bytes) -> None:
         leave(argv, env, source, sink, sink)
 
 
+def leave_to_verb(place: str, *words: str) -> None:
+    """Start a verb of ours, which is not waited for and says nothing, in the repository at a place; nothing where this process
+    is no command of ours. Raises GitError and OSError."""
+    if os.path.isfile(sys.argv[0]):
+        detach([sys.executable, sys.argv[0], "--repo-root", place, *words], os.environ, b"")
+
+
 def remove_later(folder: str) -> None:
     """Remove a folder of ours, as far as it can be removed; many files by a detached process. Never raises."""
     files = (name for _, _, names in os.walk(folder) for name in names)

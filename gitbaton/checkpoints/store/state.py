@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -251,6 +252,22 @@ def _forget(store: Chains) -> None:
 
 SEARCH_INDEX = "search.sqlite"
 """The file in which what was said is looked up."""
+_OLD = 600.0  # seconds after which a search index is to follow the refs
+
+
+def follow_later(repo: Repo, *, begin: bool = False) -> None:
+    """Let a detached process bring the search index up to date where it is old, or, with ``begin``, also where there is none: a
+    search does that. Raises OSError and GitError."""
+    try:
+        age = time.time() - os.lstat(os.path.join(repo.shared_dir, SEARCH_INDEX)).st_mtime
+    except FileNotFoundError:
+        age = 0.0
+    if begin or age > _OLD:
+        from gitbaton.base.system.process import leave_to_verb
+
+        leave_to_verb(repo.layout.root or repo.layout.git_dir, "search", "-n", "1", "baton")
+
+
 _PAUSED = re.compile(rb"gitbaton paused 1\nuntil (-|[0-9]{1,12})\nsince ([0-9]{1,12})\n")  # hook scripts read its second line
 
 

@@ -3,15 +3,17 @@
 import os
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Optional
 
 from gitbaton.base import terminal
 from gitbaton.base.clients import NAMES
 from gitbaton.base.codec import Json, bare, counted, first_line, in_quotes, plain, timestamp
-from gitbaton.base.errors import NoAnswerError, UsageError
+from gitbaton.base.errors import BatonError, NoAnswerError, UsageError
 from gitbaton.care.tools import porting
 from gitbaton.checkpoints.baton import Baton
 from gitbaton.checkpoints.render import in_shell
+from gitbaton.checkpoints.store.state import follow_later
 from gitbaton.cli.common import AsJson, Verbose, amount, askable, confirmed, looking, opened, print_json, warn_all
 from gitbaton.cli.options import Argument, Invocation, Option
 
@@ -174,6 +176,9 @@ def _from_clients(
                 if not confirmed("import them?"):
                     raise NoAnswerError("nothing is imported")
             result = apply(baton, made)
+            if result.sessions:
+                with suppress(BatonError, OSError):  # a search builds what was not
+                    follow_later(baton.repo, begin=True)
         if json:
             print_json(_document(baton, made, result, dry_run=dry_run))
         elif result is None:
