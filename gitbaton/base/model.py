@@ -537,6 +537,16 @@ class Checkpoint:
     turn: Turn | None = None
     imported: ImportedTurn | None = None
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> object:
+            """Read a field that is not read yet; see ``codec.known``."""
+            if name not in Checkpoint.__match_args__:
+                raise AttributeError(f"'Checkpoint' has no field '{name}'")
+            found = object.__getattribute__(self, "_rest")(self, name)
+            object.__setattr__(self, name, found)
+            return found
+
     @property
     def written(self) -> datetime:
         """Time of the words."""

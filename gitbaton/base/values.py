@@ -28,11 +28,19 @@ else:
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 def value(cls: type[T]) -> type[T]:
-    """Make a class with annotated fields, some with defaults, a value class."""
+    """Make a class with annotated fields, some with defaults, a value class. One with a ``__getattr__`` may come into being
+    without its fields, and get each when it is asked for, from what its slot ``_rest`` holds."""
     names = tuple(cls.__annotations__)
+    late = ("_rest",) if "__getattr__" in vars(cls) else ()
     body = {k: v for k, v in vars(cls).items() if k not in ("__dict__", "__weakref__", *names)}
     defaults = {name: vars(cls)[name] for name in names if name in vars(cls)}
-    body |= {"__slots__": names, "__init__": _init(names, defaults), "__setattr__": _frozen, "__delattr__": _frozen}
+    body |= {
+        "__slots__": (*names, *late),
+        "__match_args__": names,
+        "__init__": _init(names, defaults),
+        "__setattr__": _frozen,
+        "__delattr__": _frozen,
+    }
     for name, method in (("__eq__", _eq), ("__hash__", _hash), ("__repr__", _repr), ("__reduce__", _reduce)):
         body.setdefault(name, method)
     body["__hash__"] = _hash  # defining __eq__ alone would set it to None
@@ -46,7 +54,7 @@ def replace(item: T, /, **changes: Any) -> T:
 
 
 def _fields(item: object) -> dict[str, Any]:
-    return {name: getattr(item, name) for name in type(item).__slots__}  # type: ignore[attr-defined]
+    return {name: getattr(item, name) for name in type(item).__match_args__}  # type: ignore[attr-defined]
 
 
 def _init(names: tuple[str, ...], defaults: dict[str, Any]) -> Callable[..., None]:

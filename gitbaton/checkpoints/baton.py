@@ -1132,7 +1132,7 @@ class Baton:
 
         store = Store(self.repo)
         selection.check(store, wanted)
-        store.pick = lambda start, limit: selection.picked(self.store, wanted, start, limit)
+        store.pick = lambda starts, limit: selection.picked(self.store, wanted, starts, limit)
         return store
 
     def resolve(self, name: str | None = "@", track: str | None = None) -> Stored:

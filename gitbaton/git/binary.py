@@ -47,6 +47,9 @@ _ELSEWHERE = ("refs/{}", "refs/tags/{}", "refs/heads/{}", "refs/remotes/{}", "re
 _DESCRIBED = r"-g[0-9a-f]{4,}\Z"
 
 
+_AS_OLD = 50  # commits more than are asked for, of which some may be as old as the last
+
+
 class GitObjects(Objects):
     """Base of both doors: writes and rare questions, by a git process for each. With ``lasting`` one process moves all refs."""
 
@@ -168,6 +171,31 @@ class GitObjects(Objects):
             found = self.info(oid) if is_oid(self.algorithm, oid) else None
             if found is None or found.kind != "commit":
                 raise GitError(f"'{oid}' is not a commit that exists")
+
+    def chains(self, starts: Iterable[Oid], limit: int | None = None) -> dict[Oid, list[Oid]]:
+        """See Objects. One process for all; where one of them is torn, one for each."""
+        asked = [oid for oid in dict.fromkeys(starts) if is_oid(self.algorithm, oid)]
+        most = limit + _AS_OLD if limit is not None else None
+        while asked:
+            words = ("rev-list", "--first-parent", "--parents", "--timestamp", *([f"--max-count={most}"] if most else []))
+            result = self.git.run(*words, "--stdin", stdin="".join(f"{oid}\n" for oid in asked).encode())
+            if result.code != 0:
+                return {oid: self._alone(oid, limit) for oid in asked}
+            rows = [line.split(" ", 3) for line in result.out.decode("ascii").splitlines()]
+            if most is not None and limit is not None and len(rows) >= most:  # more may be as old as the last
+                if rows[limit - 1][0] == rows[-1][0]:
+                    most *= 4
+                    continue
+                rows = rows[:limit] + [row for row in rows[limit:] if row[0] == rows[limit - 1][0]]
+            above = {row[1]: row[2] if len(row) > 2 else None for row in rows}
+            return {oid: _down(above, oid) for oid in asked}
+        return {}
+
+    def _alone(self, start: Oid, limit: int | None) -> list[Oid]:
+        try:
+            return self.first_parents(start, limit)
+        except GitError:
+            return [start]
 
     def distance(self, here: Oid, there: Oid) -> tuple[int, int] | None:
         """See Objects."""
@@ -350,6 +378,15 @@ class BinaryObjects(GitObjects):
         for talk in talks:
             for fd in (talk.writer, talk.reader, talk.err) if talk is not None else ():
                 os.close(fd)
+
+
+def _down(above: Mapping[Oid, Oid | None], start: Oid) -> list[Oid]:
+    """Return a commit and those below it by the parent of each, as far as they are listed."""
+    found, at = list[Oid](), start if start in above else None
+    while at is not None and at in above:
+        found.append(at)
+        at = above[at]
+    return found
 
 
 class _UpdateRef(Coprocess):

@@ -148,6 +148,10 @@ class Objects(Protocol):
     def first_parents(self, start: Oid, limit: int | None = None) -> list[Oid]:
         """Return ``start`` and its chain of first parents, newest first."""
 
+    def chains(self, starts: Iterable[Oid], limit: int | None = None) -> dict[Oid, list[Oid]]:
+        """Return ``first_parents`` of each of several commits; with a ``limit`` the newest so many of all of them together, and
+        those that are as old as the last of these. Of what cannot be read, the start alone."""
+
     def distance(self, here: Oid, there: Oid) -> tuple[int, int] | None:
         """Count the commits that only ``here`` and only ``there`` reach; None when they have no common ancestor."""
 

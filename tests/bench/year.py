@@ -544,7 +544,7 @@ def share(folder: Path, repo: Path) -> None:
 
 def copied(source: Path, target: Path) -> Path:
     """Copy a built repository, with the links between its work trees and its remote."""
-    subprocess.run(["cp", "-a", str(source), str(target)], check=True)
+    subprocess.run(["cp", "-a", str(source.resolve()), str(target)], check=True)
     old, new = str(source.resolve()), str(target.resolve())
     for path in [*target.glob("repo/.git/worktrees/*/gitdir"), *target.glob("wt/*/.git"), target / "repo" / ".git" / "config"]:
         path.write_text(path.read_text().replace(f"{old}/", f"{new}/"))
@@ -583,9 +583,10 @@ def main(folder: Path, env: dict[str, str], runs: int, only: str = "") -> Iterat
     if not year.exists():
         subprocess.run([sys.executable, "-m", "tests.bench.year", str(year)], env=env, check=True)
     repo = year / "repo"
-    names = subprocess.run(["git-baton", "log", "--json", "-n", "60"], cwd=repo, env=env, check=True, capture_output=True)
-    old = [json.loads(row) for row in names.stdout.splitlines()][-1]
-    said = {"old": old.get("id") or old["checkpoint"]["id"], "out": str(folder / f"out{time.time_ns()}"), "track": "track-100"}
+    words = ("git-baton", "log", "--porcelain", "-n", "60")
+    listed = subprocess.run(words, cwd=repo, env=env, check=True, capture_output=True, text=True).stdout
+    old = listed.splitlines()[-1].split("\t")[0]
+    said = {"old": old, "out": str(folder / f"out{time.time_ns()}"), "track": "track-100"}
     yield "| verb | s | cpu s | MiB | exit | plain git | s |"
     yield "|---|---:|---:|---:|---:|---|---:|"
     for writes, verbs in ((False, VERBS), (True, WRITING)):

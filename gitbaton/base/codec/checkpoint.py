@@ -3,8 +3,11 @@ message; and the blob of what was said, beside the conversation."""
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 
 from gitbaton.base.codec.text import (
     MAX_BYTES,
@@ -53,6 +56,10 @@ from gitbaton.base.model import (
     Withdrawn,
     WorktreeId,
 )
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 TOLD_VERSION = 1
 STATES = ("open", "doing", "done", "dropped")
@@ -168,7 +175,8 @@ def read_observed(r: Reader) -> Observed:
 
 
 def _objects(r: Reader, key: str, limit: int) -> list[Reader]:
-    return [Reader(item, f"{r.where}.{key}") for item in r.items(key, limit)] if key in r.value else []
+    where = f"{r.where}.{key}"
+    return [Reader(item, where) for item in r.items(key, limit)] if key in r.value else []
 
 
 def _prompt(r: Reader) -> Prompt:
@@ -537,44 +545,84 @@ def decode(raw: bytes) -> Checkpoint:
     version = r.count("v")
     if version != VERSION:
         raise RecordError(f"record has format version {version}; this gitbaton reads {VERSION}")
-    agent, files = r.maybe_object("agent"), r.maybe_object("files")
-    restore = Reader(r.value["restore"], "record.restore") if "restore" in r.value else None
-    carried = Reader(r.value["carried"], "record.carried") if "carried" in r.value else None
-    observed = Reader(r.value["observed"], "record.observed") if "observed" in r.value else None
-    standing = Reader(r.value["standing"], "record.standing") if "standing" in r.value else None
-    turn = Reader(r.value["turn"], "record.turn") if "turn" in r.value else None
-    imported = Reader(r.value["imported"], "record.imported") if "imported" in r.value else None
-    extra = r.strings("extra")
-    if not all(EXTRA_KEY.match(key) for key, _ in extra):
+    if not all(EXTRA_KEY.match(key) for key, _ in r.strings("extra")):
         raise r.bad("extra")
     if not r.text("step").strip():
         raise r.bad("step")
     if not 0 < len(r.text("track")) <= MAX_TRACK:
         raise r.bad("track")
-    decisions = tuple(Reader({"decisions": item}, r.where).text("decisions") for item in r.items("decisions", MAX_BYTES))
-    return Checkpoint(
-        track=r.text("track"),
-        step=r.text("step"),
-        note=r.text("note"),
-        next_cmd=r.text("next_cmd"),
-        validation=r.one_of("validation", VALIDATIONS),
-        decisions=decisions,
-        label=r.maybe("label"),
-        kind=r.one_of("kind", KINDS),
-        branch=None if r.value.get("branch", 0) is None else r.path("branch"),
-        head=r.maybe_oid("head"),
-        created=r.time("created"),
-        extra=extra,
-        agent=_agent(agent) if agent else None,
-        files=_files(files) if files else None,
-        previous=r.maybe_oid("previous"),
-        restore=_restore(restore) if restore else None,
-        carried=_carried(carried) if carried else None,
-        observed=read_observed(observed) if observed else None,
-        standing=_standing(standing, len(decisions)) if standing else None,
-        turn=_turn(turn) if turn else None,
-        imported=_imported(imported) if imported else None,
-    )
+    found = {name: read(r) for name, read in _FIELDS.items()}
+    standing = r.beside("standing")
+    return Checkpoint(**found, standing=_standing(standing, len(found["decisions"])) if standing else None)
+
+
+def known(raw: bytes) -> Checkpoint:
+    """Read a checkpoint as ``decode`` does, most fields only when they are asked for; from canonical bytes that were written or
+    decoded in this repository before, so that they are not broken.
+
+    A canonical record has its own keys, and nothing else, two blanks from the margin, in one order.
+    """
+    head = _CANONICAL.match(raw)
+    if head is None:
+        return decode(raw)
+    c = Checkpoint.__new__(Checkpoint)
+    track, kind, oid, created = head.groups()
+    put = object.__setattr__
+    put(c, "_rest", partial(_later, raw))
+    put(c, "track", json.loads(track) if b"\\" in track else track[1:-1].decode("utf-8", "replace"))
+    put(c, "kind", kind.decode("ascii"))
+    put(c, "head", oid.decode("ascii") if oid else None)
+    put(c, "created", datetime.fromisoformat(f"{created.decode('ascii')}+00:00"))
+    return c
+
+
+def _later(raw: bytes, c: Checkpoint, name: str) -> object:
+    """Read a field of a checkpoint from its canonical bytes."""
+    start = raw.find(b'\n  "%s": ' % name.encode())
+    if start < 0 and name in _ABSENT:
+        return None
+    end = raw.find(b'\n  "', start + 1)
+    try:
+        r = Reader(json.loads(b"{" + raw[start : end if end > 0 else -2].rstrip(b",") + b"}"), "record")
+        return _standing(Reader(r.value[name], "record.standing"), len(c.decisions)) if name == "standing" else _FIELDS[name](r)
+    except (ValueError, LookupError, RecordError):
+        return getattr(decode(raw), name)
+
+
+_FIELDS: dict[str, Callable[[Reader], Any]] = {
+    "agent": lambda r: _agent(agent) if (agent := r.maybe_object("agent")) else None,
+    "files": lambda r: _files(files) if (files := r.maybe_object("files")) else None,
+    "track": lambda r: r.text("track"),
+    "step": lambda r: r.text("step"),
+    "note": lambda r: r.text("note"),
+    "next_cmd": lambda r: r.text("next_cmd"),
+    "validation": lambda r: r.one_of("validation", VALIDATIONS),
+    "decisions": lambda r: tuple(
+        Reader({"decisions": item}, r.where).text("decisions") for item in r.items("decisions", MAX_BYTES)
+    ),
+    "label": lambda r: r.maybe("label"),
+    "kind": lambda r: r.one_of("kind", KINDS),
+    "branch": lambda r: None if r.value.get("branch", 0) is None else r.path("branch"),
+    "head": lambda r: r.maybe_oid("head"),
+    "created": lambda r: r.time("created"),
+    "extra": lambda r: r.strings("extra"),
+    "previous": lambda r: r.maybe_oid("previous"),
+    "restore": lambda r: _restore(restore) if (restore := r.beside("restore")) else None,
+    "carried": lambda r: _carried(carried) if (carried := r.beside("carried")) else None,
+    "observed": lambda r: read_observed(observed) if (observed := r.beside("observed")) else None,
+    "turn": lambda r: _turn(turn) if (turn := r.beside("turn")) else None,
+    "imported": lambda r: _imported(imported) if (imported := r.beside("imported")) else None,
+}
+"""How each field is read; what stands of the words comes after the decisions."""
+_ABSENT = ("restore", "carried", "observed", "standing", "turn", "imported")
+_TEXT = rb'"[^\n]*"'
+_CANONICAL = re.compile(
+    rb'\{\n  "v": 1,\n  "track": (%(text)s),\n  "step": %(text)s,\n  "note": %(text)s,\n  "next_cmd": %(text)s,\n'
+    rb'  "validation": "[a-z]+",\n  "decisions": \[(?:\n    %(text)s,?)*(?:\n  )?\],\n  "label": (?:null|%(text)s),\n'
+    rb'  "kind": "(manual|auto|safety|imported)",\n  "branch": (?:null|%(text)s),\n'
+    rb'  "head": (?:null|"([0-9a-f]{40}|[0-9a-f]{64})"),\n  "created": "(\d{4}-\d\d-\d\dT[\d:]{8}\.\d{6})Z",\n  "extra": \{'
+    % {b"text": _TEXT}
+)
 
 
 def _imported(r: Reader) -> ImportedTurn:

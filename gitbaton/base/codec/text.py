@@ -16,7 +16,7 @@ from gitbaton.base.errors import RecordError, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import TypeVar
+    from typing import Any, TypeVar
 
     T = TypeVar("T", bound=str)
 
@@ -36,6 +36,8 @@ _SAFE = re.compile(rf"[A-Za-z0-9_-]{{1,{MAX_ENCODED}}}\Z")  # these stand for th
 _TAKEN = re.compile(r"[-@].*|.*(?:[~^]|@\{|\.\.).*|\.|refs/.*|(?:[A-Z]+_)*HEAD|[0-9a-f]{40}|[0-9a-f]{64}", re.DOTALL)
 _ENCODED = re.compile(r"(?:[A-Za-z0-9_-]|%[0-9A-F]{2})+\Z")
 MAX_FIELD = 64 << 10
+_NESTED = frozenset({dict, list})
+_SHORT = MAX_FIELD // 4  # characters that are no more bytes than that, whatever they are
 MAX_EXTRAS = 256
 NAMES = "'git baton help files' says how checkpoints are named"
 _OID = re.compile(r"(?:[0-9a-f]{40}|[0-9a-f]{64})\Z")
@@ -109,7 +111,7 @@ def parse(raw: bytes) -> Json:
         )
     except (ValueError, RecursionError) as error:
         raise RecordError(f"record is not JSON: {plain(str(error))[:100]}") from None
-    _check(value, MAX_DEPTH)
+    _check(value, deep=b"\\u" in raw)
     return value
 
 
@@ -125,19 +127,19 @@ def _no_number(text: str) -> Json:
     raise ValueError(f"number {text[:20]} is not an integer")
 
 
-def _check(value: Json, left: int) -> None:
-    """Refuse what is nested too deep, and text that no UTF-8 can hold."""
-    if not isinstance(value, (dict, list)):
-        value = [value]
-        left += 1
-    if left == 0:
-        raise RecordError(f"record is nested deeper than {MAX_DEPTH}")
-    for item in (*value, *value.values()) if isinstance(value, dict) else value:
-        if isinstance(item, str):
-            if not item.isprintable() and _SURROGATE.search(item):
+def _check(value: Json, *, deep: bool) -> None:
+    """Refuse what is nested too deep, and ``deep``, where anything was escaped, text that no UTF-8 can hold."""
+    level: list[Any] = [[value]]
+    for _ in range(MAX_DEPTH + 2):
+        inside = [part for part in level if type(part) in _NESTED]
+        if not inside:
+            return
+        level = [item for part in inside for item in (part.values() if type(part) is dict else part)]
+        if deep:
+            texts = (item for part in (level, *(p for p in inside if type(p) is dict)) for item in part)
+            if any(isinstance(item, str) and not item.isprintable() and _SURROGATE.search(item) for item in texts):
                 raise RecordError("record holds half of a surrogate pair")
-        elif isinstance(item, (dict, list)):
-            _check(item, left - 1)
+    raise RecordError(f"record is nested deeper than {MAX_DEPTH}")
 
 
 def counted(number: int, noun: str) -> str:
@@ -244,7 +246,7 @@ class Reader:
     def text(self, key: str) -> str:
         """A text within the limit."""
         value = self.value.get(key)
-        if not isinstance(value, str) or len(value) > MAX_FIELD or len(value.encode("utf-8", "replace")) > MAX_FIELD:
+        if not isinstance(value, str) or (len(value) > _SHORT and len(value.encode("utf-8", "replace")) > MAX_FIELD):
             raise self.bad(key)
         return value
 
@@ -320,6 +322,10 @@ class Reader:
         """An object or null."""
         value = self.value.get(key, 0)
         return None if value is None else Reader(value, f"{self.where}.{key}")
+
+    def beside(self, key: str) -> Reader | None:
+        """An object; None where the key is missing."""
+        return Reader(self.value[key], f"{self.where}.{key}") if key in self.value else None
 
     def strings(self, key: str, *, paths: bool = False) -> tuple[tuple[str, str], ...]:
         """Return an object's texts, or paths, by name."""

@@ -7,10 +7,11 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import lru_cache
+from itertools import islice
 from types import MappingProxyType
 
-from gitbaton.base.codec import ROOT_MESSAGE, decode, decode_track, earlier_ids, in_quotes, parse_note, payload
-from gitbaton.base.errors import MENDS, GitError, GitTimeoutError, NotFoundError, RecordError, RefConflictError
+from gitbaton.base.codec import ROOT_MESSAGE, decode, decode_track, earlier_ids, in_quotes, known, parse_note, payload
+from gitbaton.base.errors import MENDS, BatonError, GitError, GitTimeoutError, NotFoundError, RecordError, RefConflictError
 from gitbaton.base.model import BESIDE, STEPPING, UNBORN, Checkpoint, Oid, Stored
 from gitbaton.base.values import TYPE_CHECKING, replace, value
 from gitbaton.checkpoints.store.provenance import IMPORTS, STATES, Ours, of_track
@@ -100,7 +101,8 @@ class Chains:
         self._listed: dict[str, Oid] | None = None  # what lies below REMOTES, as it was when the chains were last listed
         self._own: frozenset[str] | None = None  # the tracks that this repository has itself, as they were listed then
         self._elsewhere: dict[str, list[tuple[str, Oid]]] | None = None
-        self.pick: Callable[[Oid, int | None], list[Oid]] | None = None  # where only some of a chain's commits are wanted
+        self._ahead: Mapping[Oid, list[Oid]] = {}
+        self.pick: Callable[[Sequence[Oid], int | None], dict[Oid, list[Oid]]] | None = None  # where only some are wanted
 
     def chains(self) -> tuple[dict[str, Oid], list[Problem]]:
         """Return all tracks by name with their chains' tips, and refs in our namespace that are not ours."""
@@ -225,15 +227,19 @@ class Chains:
         if not 1 <= len(commit.parents) <= 2:
             raise RecordError(f"commit {found.oid} has {len(commit.parents)} parents")
         raw = payload(commit.message)
-        checkpoint = _decoded(raw)
-        if checkpoint.files is not None and checkpoint.files.tree != commit.tree:
+        oid = object_id(self.objects.algorithm, "blob", raw)
+        ours = track is not None and self.ours.has(of_track(track), oid)
+        # What is ours was made or read here, byte for byte.
+        told = ours and (b'\n  "files": {\n    "tree": "%s"' % commit.tree.encode() in raw or b'\n  "files": null' in raw)
+        checkpoint = known(raw) if told else _decoded(raw)
+        if not told and checkpoint.files is not None and checkpoint.files.tree != commit.tree:
             raise RecordError(f"commit {found.oid} does not hold the tree that it names")
         if track is not None and checkpoint.track != track:
             checkpoint = replace(checkpoint, track=track)
         base = commit.parents[1] if len(commit.parents) == 2 else None
-        oid = object_id(self.objects.algorithm, "blob", raw)
-        place = of_track(track) if track is not None else IMPORTS if checkpoint.kind == "imported" else STATES
-        foreign = (track is not None and self._is_strange(track)) or not self.ours.has(place, oid)
+        if track is None:
+            ours = self.ours.has(IMPORTS if checkpoint.kind == "imported" else STATES, oid)
+        foreign = not ours or (track is not None and self._is_strange(track))
         return Stored(id=oid, commit=found.oid, base=base, tree=commit.tree, raw=raw, checkpoint=checkpoint, foreign=foreign)
 
     def mark(self, track: str, ids: Iterable[Oid]) -> None:
@@ -277,10 +283,22 @@ class Chains:
         asked = ((self.objects.info(ref), s) for ref, s in found)
         return [s for shown, s in asked if shown is None or shown.oid != s.id]
 
-    def linked(self, start: Oid, limit: int | None = None) -> list[Oid]:
-        """Return the commits of a chain from one on, newest first, its root perhaps the last; with ``pick`` those that it
-        picks."""
-        return self.pick(start, limit) if self.pick else self.objects.first_parents(start, limit)
+    def linked(self, starts: Sequence[Oid], limit: int | None = None) -> Mapping[Oid, list[Oid]]:
+        """Return the commits of chains from each of these on, newest first, its root perhaps the last, as ``Objects.chains``
+        does; with ``pick`` those that it picks."""
+        if limit is None and self._ahead.keys() >= set(starts):
+            return self._ahead
+        return self.pick(starts, limit) if self.pick else self.objects.chains(starts, limit)
+
+    @contextmanager
+    def ahead(self, starts: Sequence[Oid], limit: int | None = None) -> Iterator[bool]:
+        """Walk many chains at once, so that until the end of the block ``linked`` knows them; with a ``limit`` no more than the
+        newest so many of all. Gives whether that is all there is."""
+        self._ahead = self.linked(starts, limit)
+        try:
+            yield limit is None or len({oid for oids in self._ahead.values() for oid in oids}) < limit
+        finally:
+            self._ahead = {}
 
     def chain(self, ref: str, track: str | None, limit: int | None = None) -> History:
         """Return the checkpoints of the chain at a ref, as ``history``; ``track`` as in ``stored``. Raises NotFoundError."""
@@ -291,10 +309,33 @@ class Chains:
             )
         if start.kind != "commit":
             raise RecordError(f"{in_quotes(ref)} is a {start.kind} and not a chain of commits")
-        oids = self.linked(start.oid, None if limit is None else limit + 1)
+        most = None if limit is None else limit + 1
+        oids = self.linked([start.oid], most)[start.oid][:most]
+        return self._read(ref, track, oids, self.objects.read_many(oids, MAX_COMMIT), limit)
+
+    def several(self, asked: Sequence[tuple[str, str, Oid]]) -> Iterator[History | BatonError]:
+        """Yield ``chain`` of each ref, track and commit that the ref points at, or the error that it raises; all by a few
+        processes."""
+        links = self.linked([oid for _, _, oid in asked])
+        listed = [links.get(oid, []) for _, _, oid in asked]
+        read = self.objects.read_many([oid for oids in listed for oid in oids], MAX_COMMIT)
+        for (ref, track, oid), oids in zip(asked, listed, strict=True):
+            found = list(islice(read, len(oids)))
+            try:
+                if oid not in links or (found and oids[0] == oid and (found[0] is None or found[0].kind != "commit")):
+                    yield self.chain(ref, track)
+                else:
+                    yield self._read(ref, track, oids, iter(found))
+            except (RecordError, NotFoundError, GitError) as error:
+                yield error
+
+    def _read(
+        self, ref: str, track: str | None, oids: Sequence[Oid], found: Iterator[Object | None], limit: int | None = None
+    ) -> History:
+        """Return the checkpoints of a chain at some of its commits."""
         items: list[Stored] = []
         problems: list[Problem] = []
-        for stored in self._walk(ref, track, oids):
+        for stored in self._walk(ref, track, oids, found):
             if limit is not None and len(items) + len(problems) >= limit:
                 break
             (items if isinstance(stored, Stored) else problems).append(stored)  # type: ignore[arg-type]
@@ -302,8 +343,8 @@ class Chains:
 
     def below(self, start: Stored, limit: int | None = None) -> History:
         """Return a checkpoint and those below it in its chain, as ``history``."""
-        track, oids = start.checkpoint.track, self.linked(start.commit, limit)
-        found = list(self._walk(chain_ref(track), _chain_of(start), oids))
+        track, oids = start.checkpoint.track, self.linked([start.commit], limit)[start.commit][:limit]
+        found = list(self._walk(chain_ref(track), _chain_of(start), oids, self.objects.read_many(oids, MAX_COMMIT)))
         items = [one for one in found if isinstance(one, Stored)]
         if start.foreign:  # what a remote's chain holds, and ours does not, came from there
             own = self.objects.info(chain_ref(track))
@@ -330,14 +371,16 @@ class Chains:
         found = self.at(ref, MAX_COMMIT)
         return None if found is None else self.stored(found, track, found.oid)
 
-    def _walk(self, ref: str, track: str | None, oids: list[Oid]) -> Iterator[Stored | Problem]:
+    def _walk(
+        self, ref: str, track: str | None, oids: Sequence[Oid], read: Iterator[Object | None]
+    ) -> Iterator[Stored | Problem]:
         """Yield the checkpoints of a chain; broken records in a row are one problem, and too many end the walk.
 
         An id that stands there twice counts where it is newest: a server that lets nothing be rewritten gets it again.
         """
         broken: list[Problem] = []
         seen: set[Oid] = set()
-        for oid, found in zip(oids, self.objects.read_many(oids, MAX_COMMIT), strict=True):
+        for oid, found in zip(oids, read, strict=True):
             if oid == self.root:
                 break
             try:

@@ -7,7 +7,6 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
-from heapq import heappush, heappushpop
 from itertools import takewhile
 from types import MappingProxyType
 
@@ -20,7 +19,6 @@ from gitbaton.base.codec import (
     looks,
     means_else,
     plain,
-    timestamp,
 )
 from gitbaton.base.errors import (
     MENDS,
@@ -57,7 +55,7 @@ from gitbaton.checkpoints.store.refs import (
     tip_ref,
     track_of,
 )
-from gitbaton.checkpoints.store.state import SHOWN, dated, read_newest, settle
+from gitbaton.checkpoints.store.state import SHOWN, read_newest, settle
 from gitbaton.git import objectlists, questions
 from gitbaton.git.reffiles import below
 from gitbaton.git.repo import Repo
@@ -169,32 +167,52 @@ class Store(Chains):
         remotes = [remote for remote, _ in self.strange()[track]]
         return _history(self, track, remotes, _dropping(self, remotes, problems), problems, limit)
 
-    def everything(self, tracks: Iterable[str], limit: int | None = None) -> History:
-        """Return all checkpoints of several tracks, or the newest of each, newest first."""
+    def everything(self, tracks: Iterable[str], tips: Mapping[str, Oid] | None = None) -> History:
+        """Return all checkpoints of several tracks, newest first; ``tips``: what their chains' refs point at, if that is
+        known."""
         items: list[Stored] = []
         problems: list[Problem] = []
+        tracks = list(tracks)
+        if tips is None:
+            refs = {chain_ref(track): track for track in tracks if not self._is_strange(track)}
+            tips = {refs[ref]: oid for ref, oid in self.pointing([*refs]).items()}
+        asked = [(chain_ref(track), track, tips[track]) for track in tracks if track in tips]
+        found = dict(zip([track for _, track, _ in asked], self.several(asked), strict=True))
         for track in tracks:
             try:
-                found = self._fetched_history(track, limit) if self._is_strange(track) else self.history(track, limit)
+                strange = self._is_strange(track)
+                part = self._fetched_history(track, None) if strange else found.get(track) or self.history(track)
             except (RecordError, NotFoundError, GitError) as error:
-                problems.append(Problem(where=chain_ref(track), reason=error.message))
-                continue
-            items += found.items
-            problems += found.problems
+                part = error
+            if isinstance(part, BatonError):
+                problems.append(Problem(where=chain_ref(track), reason=part.message))
+            else:
+                items += part.items
+                problems += part.problems
         return History(items=newest_first(items), problems=tuple(problems))
 
     def whole(self, limit: int | None = None) -> History:
-        """Return all checkpoints of all tracks, newest first, also those that exist only as fetched."""
-        if limit is not None:
-            return _latest(self, limit)
-        chains, broken = self.chains()
-        own = self.everything([*chains, *self.strange()])
-        own = replace(own, problems=(*broken, *own.problems))
-        if not self.elsewhere():
-            return own
-        more = apart(self, chains, {s.id for s in own.items})
-        items = newest_first([*own.items, *more.items])
-        return History(items=items, problems=(*own.problems, *more.problems), origins=more.origins)
+        """Return all checkpoints of all tracks, newest first, also those that exist only as fetched; or the newest so many.
+
+        A checkpoint is newer than the one before it, so that the newest of all stand in the commits that git lists first.
+        """
+        known = read_newest(self.repo) if limit and limit <= SHOWN and not below(self.repo, REMOTES) else None
+        if known is not None and known.count > SHOWN:  # those of the newest tracks
+            chains, broken = {track: commit for _, _, commit, track in known.rows}, list[Problem]()
+        else:
+            chains, broken = self.chains()
+        elsewhere = self.elsewhere() if self._own is not None else {}
+        tips, most = [*chains.values(), *(oid for _, _, oid in differing(chains, elsewhere))], limit
+        while limit != 0:
+            with self.ahead(tips, most) as is_all:
+                own = self.everything([*chains, *self.strange()], chains)
+                more = apart(self, chains, {s.id for s in own.items}) if elsewhere else History(items=())
+            once = {s.id: s for s in reversed((*more.items, *own.items))} if limit is not None else {}
+            items = newest_first(once.values() if limit is not None else (*own.items, *more.items))[:limit]
+            if is_all or most is None or len(items) == limit:
+                return History(items=items, problems=(*broken, *own.problems, *more.problems), origins=more.origins)
+            most *= 4
+        return History(items=(), problems=tuple(broken))
 
 
 @value
@@ -311,9 +329,10 @@ def differing(tracks: Mapping[str, Oid], elsewhere: Mapping[str, list[tuple[str,
 
 def _not_here(store: Chains, track: str, oid: Oid) -> list[Stored]:
     """Return the checkpoints of a fetched chain that the chain here lacks. Raises RecordError where it is broken."""
-    own = store.objects.info(chain_ref(track))
-    have = {store.root, *(store.objects.first_parents(own.oid) if own is not None else ())}
-    above = [commit for commit in store.linked(oid) if commit not in have]
+    above = store.linked([oid]).get(oid, [oid])
+    own = store.objects.info(chain_ref(track)) if above else None
+    have = {store.root, *(store.linked([own.oid]).get(own.oid, ()) if own is not None else ())}
+    above = [commit for commit in above if commit not in have]
     read = zip(above, store.objects.read_many(above), strict=True)
     return [store.stored(item, track, commit) for commit, item in read]
 
@@ -379,60 +398,6 @@ def _lacking(store: Chains, remote: str, track: str, oid: Oid, mine: Stored, now
     except BatonError:
         return []
     return [s for s in theirs if s.id not in have and not drops.dropped(s.id)]
-
-
-def _latest(store: Store, limit: int) -> History:
-    """Return the newest checkpoints of all tracks, also of those that exist only as fetched: ``Store.whole`` cut to a number.
-
-    Tracks are read in the order of their tips, until those that follow are all older than what was found.
-    """
-    known = read_newest(store.repo) if limit <= SHOWN else None
-    known = known if known is not None and known.count > SHOWN else None  # few are read, so that a broken one is named
-    chains, broken = store.chains() if known is None or below(store.repo, REMOTES) else ({}, [])
-    elsewhere = store.elsewhere() if chains or known is None else {}
-    strangers = {(track, oid) for track, _, oid in differing(chains, elsewhere)}
-    if known is not None:
-        found = _merged(store, [*((row[0], row[3]) for row in known.rows), *_when(store, strangers)], chains, limit)
-        if len(found.items) == limit:
-            return found
-        chains, broken = store.chains()
-    found = _merged(store, _when(store, [*chains.items(), *strangers]), chains, limit)
-    return replace(found, problems=(*broken, *found.problems))
-
-
-def _when(store: Chains, tips: Iterable[tuple[str, Oid]]) -> list[tuple[str, str]]:
-    """Return the times of the tips of tracks; a tip that cannot be read counts as the newest, so that it is named."""
-    listed, broken = sorted(tips), list[Problem]()
-    times = {(track, oid): created for created, track, oid in dated(store, listed, broken)}
-    return [(times.get(tip, "~"), tip[0]) for tip in listed]
-
-
-def _merged(store: Store, tips: Sequence[tuple[str, str]], chains: Mapping[str, Oid], limit: int) -> History:
-    """Return the newest checkpoints of tracks, read in the order of their tips."""
-    items: dict[Oid, Stored] = {}
-    times: list[datetime] = []  # of the newest so far, as a heap
-    problems, origins, done = list[Problem](), dict[Oid, tuple[str, ...]](), set[str]()
-    for created, track in sorted(tips, reverse=True):
-        if len(times) >= limit and (not times or created < timestamp(times[0])):
-            break
-        for found in _of_track(store, track, chains, limit) if track not in done else ():
-            for stored in found.items:
-                if items.setdefault(stored.id, stored) is stored:
-                    (heappush if len(times) < limit else heappushpop)(times, stored.checkpoint.created)
-            problems += found.problems
-            origins |= found.origins
-        done.add(track)
-    return History(items=newest_first(items.values())[:limit], problems=tuple(problems), origins=origins)
-
-
-def _of_track(store: Store, track: str, chains: Mapping[str, Oid], limit: int) -> Iterator[History]:
-    """Yield the newest checkpoints of a track here, and those that only remotes have of it."""
-    mine = {track: chains[track]} if track in chains else {}
-    there = bool(mine) and any(True for _ in differing(mine, {track: store.elsewhere().get(track, [])}))
-    own = store.everything([track], None if there else limit)
-    yield own
-    if there:
-        yield apart(store, mine, {s.id for s in own.items})
 
 
 DETACHED = "detached"

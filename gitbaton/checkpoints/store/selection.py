@@ -25,7 +25,16 @@ if TYPE_CHECKING:
 _PARTS = (500, 4000)  # how far a limited list looks back before it looks at all
 _MARKS = re.compile(rb'\n  "kind": "([a-z]+)",\n(?:  "[^\n]*\n)*?  "created": "([0-9TZ:.-]{27})"')
 _NO_FILES = b'\n  "files": null'
-_LOG = ("log", "-z", "--first-parent", "--no-notes", "--no-decorate", "--no-color", "--encoding=UTF-8", "--format=%H %T %P%n%B")
+_LOG = (
+    "log",
+    "-z",
+    "--first-parent",
+    "--no-notes",
+    "--no-decorate",
+    "--no-color",
+    "--encoding=UTF-8",
+    "--format=%H %ct %T %P%n%B",
+)
 _TREES = ("diff-tree", "--stdin", "-r", "--raw", "--no-abbrev", "--no-relative", "--ignore-submodules=none")
 
 
@@ -86,9 +95,10 @@ class Selection:
 
 @value
 class _Link:
-    """A commit of a chain, as it is walked; without a tree where it cannot be read."""
+    """A commit of a chain, as it is walked; without a tree where it cannot be read. ``seconds``: when it was committed."""
 
     oid: Oid
+    seconds: int
     tree: Oid
     parent: Oid
     message: bytes
@@ -99,20 +109,24 @@ def check(store: Chains, wanted: Selection) -> None:
     refuse_pathspecs(store.repo.git.changed(no_index(store.repo), directory=wanted.directory), wanted.paths)
 
 
-def picked(store: Chains, wanted: Selection, start: Oid, limit: int | None) -> list[Oid]:
-    """Return the commits of the chain from ``start`` on that are wanted, newest first, at most so many, and with them those
-    that are no checkpoint, which the reader reports. Raises GitError."""
-    found: list[Oid] = []
+def picked(store: Chains, wanted: Selection, starts: Sequence[Oid], limit: int | None) -> dict[Oid, list[Oid]]:
+    """Return the commits of the chain from each start on that are wanted, newest first, with a ``limit`` the newest so many of
+    all and those that are as old as the last of these; and with them those that are no checkpoint, which the reader reports.
+    Raises GitError."""
+    kept, most = list[_Link](), limit
     for most in (None,) if limit is None else (*_PARTS, None):
-        links = _links(store, wanted, start, most)
+        links = _links(store, wanted, starts, most)
         trees = {link.oid: link.tree for link in links}
         kept = [link for link in links if link.oid != store.root and _fits(link.message, wanted)]
         if wanted.paths or wanted.text is not None:
             kept = _changing(store, wanted, kept, trees)
-        found = [link.oid for link in kept[:limit]]
-        if len(found) == limit or most is None or len(links) < most:
+        if limit is None or most is None or len(links) < most:
             break
-    return found
+        if len(kept) >= limit > 0 and kept[limit - 1].seconds > links[-1].seconds:
+            kept = [link for link in kept if link.seconds >= kept[limit - 1].seconds]
+            break
+    found = {link.oid for link in kept}
+    return {start: [oid for oid in oids if oid in found] for start, oids in store.objects.chains(starts).items()}
 
 
 def wants(wanted: Selection, raw: bytes) -> bool:
@@ -120,25 +134,28 @@ def wants(wanted: Selection, raw: bytes) -> bool:
     return not wanted.paths and wanted.text is None and _fits(b"\n\n" + raw, wanted)
 
 
-def _links(store: Chains, wanted: Selection, start: Oid, most: int | None) -> list[_Link]:
-    """Return a chain as one process tells it; one that is torn, as far as it can be read."""
+def _links(store: Chains, wanted: Selection, starts: Sequence[Oid], most: int | None) -> list[_Link]:
+    """Return chains as one process tells them, the newest of all first; one that is torn, as far as it can be read."""
     words = [] if most is None else [f"--max-count={most}"]
     for name, moment in (("max", wanted.since), ("min", wanted.until)):
         words += [f"--{name}-age={int(moment.timestamp())}"] if moment is not None else []
     git = store.repo.git.changed({}, "log.showSignature=false")
-    result = git.run(*_LOG, *words, "--end-of-options", start, "--")
+    result = git.run(*_LOG, *words, "--stdin", stdin="".join(f"{oid}\n" for oid in starts).encode())
     if result.code == 0:
         rows = (row.partition(b"\n") for row in result.out.split(b"\0")[:-1])
         told = ((head.decode("ascii").split(" "), text) for head, _, text in rows)
-        return [_Link(oid=ids[0], tree=ids[1], parent=ids[2], message=text) for ids, text in told]
-    oids, links = store.objects.first_parents(start), list[_Link]()
+        return [_Link(oid=ids[0], seconds=int(ids[1]), tree=ids[2], parent=ids[3], message=text) for ids, text in told]
+    if len(starts) > 1:
+        return list({link.oid: link for start in starts for link in _links(store, wanted, [start], most)}.values())
+    oids, links = store.objects.first_parents(starts[0]), list[_Link]()
     for oid, found in zip(oids, store.objects.read_many(oids, MAX_COMMIT), strict=True):
         try:
             commit = parse_commit(found.data if found is not None and found.kind == "commit" and found.data else b"")
         except RecordError:
-            links.append(_Link(oid=oid, tree="", parent="", message=b""))
+            links.append(_Link(oid=oid, seconds=0, tree="", parent="", message=b""))
         else:
-            links.append(_Link(oid=oid, tree=commit.tree, parent=(*commit.parents, "")[0], message=commit.message))
+            above = (*commit.parents, "")[0]
+            links.append(_Link(oid=oid, seconds=0, tree=commit.tree, parent=above, message=commit.message))
     return links
 
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import gitbaton
 from gitbaton.base import model
-from gitbaton.base.codec import canonical, decode, encode, message, parse, path_document, payload, plain, timestamp
+from gitbaton.base.codec import canonical, decode, encode, known, message, parse, path_document, payload, plain, timestamp
 from gitbaton.base.codec.checkpoint import MAX_FLAGS, MAX_SKIPPED
 from gitbaton.base.codec.text import MAX_BYTES, MAX_EXTRAS, MAX_FIELD
 from gitbaton.base.errors import RecordError, UsageError
@@ -74,6 +74,9 @@ def test_any_checkpoint_gives_back_its_value_its_bytes_and_its_id(c: Checkpoint)
     raw = encode(c)
     hold(raw)
     assert decode(raw) == c
+    names = Checkpoint.__match_args__
+    assert [getattr(known(raw), name) for name in names] == [getattr(c, name) for name in names], "each by itself"
+    assert known(raw) == c and hash(known(raw)) == hash(c) and replace(known(raw), note="n") == replace(c, note="n")
     assert encode(decode(raw)) == raw and blob_id(encode(decode(raw))) == blob_id(raw)
     assert raw.endswith(b"\n}\n") and b"\n\n" not in raw and raw.count(b"\n}\n") == 1
     text = raw.decode("utf-8")
@@ -126,6 +129,12 @@ def test_the_message_holds_the_bytes_whatever_the_step_says(c: Checkpoint, later
     subject, empty, _ = text.split(b"\n", 2)
     assert empty == b"" and 0 < len(subject) <= 72 and subject == subject.strip()
     assert plain(subject.decode("utf-8")) == subject.decode("utf-8")
+
+
+@each("other", [b'{"v": 1,', b'{\n  "odd": 2,\n  "v": 1,', b'{\n  "v": 1,\n  "odd": {\n  "agent": 3\n  },'])
+def test_what_is_not_as_we_write_it_is_read_whole(other: bytes) -> None:
+    raw = encode(checkpoint(agent=Agent(name="claude", session="s"))).replace(b'{\n  "v": 1,', other)
+    assert known(raw) == decode(raw) and known(raw).agent == Agent(name="claude", session="s")
 
 
 @pytest.mark.parametrize(
