@@ -31,6 +31,7 @@ FIELDS = {
     "'redo' if op == 'undo' else 'undo'": "undo",
     "' '.join(ids[:MAX_IDS])": "t",
     "' '.join(words)": "lexer done",
+    "' '.join(map(in_shell, [client, *checkpoints]))": "codex t",
     "baton.short(stored.id)": "t",
     "names": "t",
     "plain(shlex.join(line))": "lexer done",

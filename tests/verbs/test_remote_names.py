@@ -41,7 +41,7 @@ def test_uninstall_finds_our_refspecs_in_every_remote(box: Sandbox) -> None:
     box.git("remote", "rename", "origin", "up.Stream/x")
     box.git("remote", "remove", "second")
     box.git("config", "--add", "remote.up.Stream/x.fetch", "+refs/baton/tracks/*:refs/mine/*")  # the user's own
-    assert len(specs(box)) == 4 and len([row for row in specs(box) if "remotes/origin/" in row]) == 3
+    assert len(specs(box)) == 5 and len([row for row in specs(box) if "remotes/origin/" in row]) == 4
     box.ok("uninstall")
     assert specs(box) == ["remote.up.Stream/x.fetch +refs/baton/tracks/*:refs/mine/*"] and b"baton/tracks" not in before
 
@@ -70,7 +70,7 @@ def test_doctor_names_refspecs_of_a_remote_that_was_renamed_and_what_stays_of_it
     )
     assert left == (True, "'origin' is no remote any more; what was fetched of it stays: 't'", "git baton fetch upstream")
     box.ok("install", "--fetch", "upstream")
-    assert {row.rpartition(":")[2].split("/")[3] for row in specs(box)} == {"upstream"} and len(specs(box)) == 3
+    assert {row.rpartition(":")[2].split("/")[3] for row in specs(box)} == {"upstream"} and len(specs(box)) == 4
     box.ok("fetch", "upstream")
     assert findings(box)["remotes"][2] == "git baton doctor --fix"
     assert set(findings(box, "--fix")) == {"fetch"} and findings(box)["fetch"][0]
