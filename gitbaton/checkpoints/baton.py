@@ -809,9 +809,8 @@ class Baton:
                     return found
 
                 own = self._own_tip(track)
-                repaired(self.store.tips().items if track is None else [own] if own is not None else [])
-                mark = self._mark() if track is not None else ""
-                return warnings + self._mirror(tips, only_existing=only_existing, mark=mark)
+                repaired(self.store.lagging() if track is None else [own] if own is not None else [])
+                return warnings + self._mirror(tips, only_existing=only_existing, mark=self._mark())
         except (BatonError, OSError) as error:
             return [f"nothing is refreshed: {error}"]
 
@@ -911,11 +910,11 @@ class Baton:
         layout = self.repo.layout
         told = any(s.checkpoint.carried is not None and s.checkpoint.carried.restored for s in items)
         if not told and self.repo.objects.info(safety_ref(layout.git_dir, layout.common_dir)) is None:
-            return list(map(self.with_standing, items))  # nearly always
+            return self.all_standing(items)  # nearly always
         from gitbaton.checkpoints.store.standing import last_steps, stance
 
         steps = last_steps(self.store, track)
-        found = [stance(self.store, self.with_standing(stored), steps) for stored in items]
+        found = [stance(self.store, stored, steps) for stored in self.all_standing(items)]
         return [
             replace(one.stored, restored=restored(one.stored, one.step, one.back, one.paths, one.came), back=one.back)
             for one in found
@@ -930,12 +929,19 @@ class Baton:
     def with_standing(self, stored: Stored) -> Stored:
         """A checkpoint with all decisions that stood at it: where others' checkpoints were joined, with theirs, too. The very
         same one where its own words say it."""
-        c = stored.checkpoint
-        if not stored.foreign and not self.store.ours.mixed(c.track):
-            return stored
+        return self.all_standing((stored,))[0]
+
+    def all_standing(self, items: Sequence[Stored]) -> list[Stored]:
+        """Several checkpoints, each as ``with_standing`` has it."""
+        asked = [s for s in items if s.foreign or self.store.ours.mixed(s.checkpoint.track)]
+        if not asked:
+            return [*items]
         from gitbaton.checkpoints.store import standing
 
-        return replace(stored, checkpoint=standing.shown(c, standing.at(self.store, stored)))
+        stands = dict(zip((s.commit for s in asked), standing.several(self.store, asked), strict=True))
+        return [
+            replace(s, checkpoint=standing.shown(s.checkpoint, stands[s.commit])) if s.commit in stands else s for s in items
+        ]
 
     def decision_changes(self, stored: Stored) -> Mapping[int, DecisionChanges]:
         """Return what changed the files that a checkpoint's decisions are about since they were made, and which of them are

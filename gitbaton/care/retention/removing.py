@@ -155,12 +155,17 @@ def refresh(baton: Baton) -> list[str]:
     """Bring all LATEST files of ours in line with the tracks; where there are none, none are made. What could not be written,
     and why, comes back."""
     said: list[str] = []
-    for prefix, _, root in questions.worktrees(baton.repo):
+    for prefix, git_dir, root in questions.worktrees(baton.repo):
         try:
-            said += _refresh(baton, root) if root else []
+            said += _refresh(baton, root) if root and _may_have_files(baton, git_dir, root) else []
         except (BatonError, OSError) as error:
             said.append(f"the LATEST files of '{prefix.rstrip('/')}' are not written: {error}")
     return said
+
+
+def _may_have_files(baton: Baton, git_dir: str, root: str) -> bool:
+    """Whether LATEST files may stand in a work tree: what we wrote there is named in info/exclude, which all share."""
+    return os.path.lexists(os.path.join(git_dir, "config.worktree")) or any(map(mirror.has_files, places(baton, root)))
 
 
 def _refresh(baton: Baton, root: str) -> list[str]:

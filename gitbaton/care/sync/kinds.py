@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
+from itertools import islice
 
 from gitbaton.agents.transcripts.layout import sessions_of
 from gitbaton.base.codec import Note, alike, counted, encode_track, in_quotes, looks, parse_note, timestamp, track_in
@@ -18,7 +19,7 @@ from gitbaton.checkpoints.render import in_shell
 from gitbaton.checkpoints.store import NOTES, Store, chain_ref, signatures
 from gitbaton.checkpoints.store import meta as metas
 from gitbaton.checkpoints.store.chain import MAX_COMMIT, root_objects
-from gitbaton.checkpoints.store.join import Link, Places, links, marks, merged, on_top, plan_notes
+from gitbaton.checkpoints.store.join import Link, Mark, Places, links, marks, merged, on_top, plan_notes
 from gitbaton.checkpoints.store.meta import Meta
 from gitbaton.checkpoints.store.read import SLACK
 from gitbaton.checkpoints.store.refs import IMPORTED, META, RUNS, SIGNATURES, TRANSCRIPTS, fetched_ref, signatures_ref
@@ -31,28 +32,47 @@ from gitbaton.runs.journal.chain import read
 def fetched_tracks(baton: Baton, remote: str, seen: RemoteRefs, before: Mapping[str, Oid], choice: Choice) -> list[Fetched]:
     """Return what became of each chosen track of a remote by a fetch; ``before``: what lay here. A chain that cannot be one
     is broken, and nothing uses it."""
-    limit, found = baton.clock() + SLACK, []
-    for track, oid in sorted(seen.tracks.items()):
-        if choice.takes(("track", track)):
-            try:
-                found.append(_fetched_track(baton.store, track, before.get(fetched_ref(remote, track)), oid, limit))
-            except (RecordError, GitError) as error:
-                found.append(Fetched(item=("track", track), state="broken", reason=error.message))
+    store, limit = baton.store, baton.clock() + SLACK
+    chosen = sorted((track, oid) for track, oid in seen.tracks.items() if choice.takes(("track", track)))
+    own, olds = store.chains()[0], {track: before.get(fetched_ref(remote, track)) for track, _ in chosen}
+    asked = [oid for track, oid in chosen if not own.get(track) == olds[track] == oid]  # else it is as it was joined
+    chains = store.objects.chains(asked)
+    fresh = {track: _above(chains[oid], olds[track]) for track, oid in chosen if oid in chains}
+    told = iter(marks(store, [oid for oids in fresh.values() for oid in oids]))
+    read = store.objects.read_many([oid for _, oid in chosen], MAX_COMMIT)
+    found = []
+    for (track, oid), tip in zip(chosen, read, strict=True):
+        more = list(islice(told, len(fresh.get(track, ()))))
+        try:
+            step = store.stored(tip, track, oid).checkpoint.step
+            if chains.get(oid, [store.root])[-1] != store.root:
+                raise RecordError("its chain does not begin at the root")
+            found.append(_fetched_track(store, track, olds[track], chains.get(oid, [oid]), more, step, limit))
+        except (RecordError, GitError) as error:
+            found.append(Fetched(item=("track", track), state="broken", reason=error.message))
     return found
 
 
-def _fetched_track(store: Store, track: str, old: Oid | None, new: Oid, limit: datetime) -> Fetched:
-    step = store.stored(store.objects.read(new), track, new).checkpoint.step
-    oids = store.objects.first_parents(new)
-    if oids[-1] != store.root:
-        raise RecordError("its chain does not begin at the root")
+def _above(oids: Sequence[Oid], old: Oid | None) -> Sequence[Oid]:
+    """Return the commits of a chain, newest first, above one of them; where that is none of them, all but the root."""
+    return oids[: oids.index(old)] if old in oids else oids[:-1]
+
+
+def _fetched_track(
+    store: Store,
+    track: str,
+    old: Oid | None,
+    oids: Sequence[Oid],
+    found: Sequence[Mark | None],
+    step: str,
+    limit: datetime,
+) -> Fetched:
+    """Return what became of a track; ``found``: the places of the first of its commits, which are new."""
+    new, state = oids[0], "new" if old is None else "newer" if old in oids else "rewritten"
     if old == new:
         return Fetched(item=("track", track), state="same", step=step)
-    state = "new" if old is None else "newer" if old in oids else "rewritten"
-    fresh = oids[: oids.index(old)] if old is not None and old in oids else oids[:-1]
     known = _ids_below(store, old) if old is not None and state == "rewritten" else set()
-    found = zip(fresh, marks(store, fresh), strict=True)
-    more = [(oid, mark) for oid, mark in found if mark is None or mark[1] not in known]
+    more = [(oid, mark) for oid, mark in zip(oids, found, strict=False) if mark is None or mark[1] not in known]
     text = timestamp(limit).encode()
     future = [oid for oid, mark in more if mark is not None and mark[0] > text]
     read = [store.stored(item, track, oid) for oid, item in zip(future, store.objects.read_many(future), strict=True)]

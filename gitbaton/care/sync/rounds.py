@@ -43,7 +43,7 @@ from gitbaton.checkpoints.baton import Baton
 from gitbaton.checkpoints.render import in_shell
 from gitbaton.checkpoints.store import CHAINS, NOTES, chain_ref, signatures, state, tip_ref
 from gitbaton.checkpoints.store import meta as metas
-from gitbaton.checkpoints.store.join import Link, marks, news
+from gitbaton.checkpoints.store.join import Link, having, marks, news
 from gitbaton.checkpoints.store.read import SLACK
 from gitbaton.checkpoints.store.refs import META, fetched_ref, remote_ref, signatures_ref
 from gitbaton.checkpoints.store.revision import Revision
@@ -170,8 +170,7 @@ def join(baton: Baton, line: Connection, seen: RemoteRefs, gathered: Gathered, c
         planned = _JoinPlan(baton, seen, gathered.apart)
         planned.warnings += said
         planned.gone(line.remote.name, choice)
-        for track, oid in sorted(tracks.items()):
-            planned.track(track, oid)
+        planned.all(tracks)
         planned.rest()
         planned.notes()
         if write:
@@ -194,18 +193,27 @@ class _JoinPlan:
         self.revision.noted = NOTES not in apart
         before = self.revision.meta
         self.revision.meta = metas.union(before, said(self.store, seen))
-        self.meta_grew = self.revision.meta != before
+        self.meta_grew, self.forgotten = self.revision.meta != before, before.forgotten
         self.tips = dict(self.store.chains()[0])
         self.rows: list[Joined] = []
         self.warnings: list[str] = []
         self.fresh: set[Oid] = set()
 
-    def track(self, track: str, oid: Oid) -> None:
+    def all(self, tracks: Mapping[str, Oid]) -> None:
+        """Plan the join of the fetched tracks, by their tips there."""
+        both = ((oid, self.tips.get(track)) for track, oid in tracks.items() if oid != self.tips.get(track))
+        with self.store.ahead([oid for pair in both for oid in pair if oid is not None]):
+            for track, oid in sorted(tracks.items()):
+                self._track(track, oid)
+
+    def _track(self, track: str, oid: Oid) -> None:
         """Plan the join of one fetched track."""
         if self._is_apart(track):
             self.rows.append(Joined(item=("track", track), problem="it is broken here"))
             return
         self._signatures(track)
+        if oid == self.tips.get(track):
+            return
         try:
             found = news(self.store, track, oid)
         except (RecordError, GitError) as error:
@@ -258,8 +266,10 @@ class _JoinPlan:
     def rest(self) -> None:
         """Drop what the remote's tombstones name from tracks that nothing was joined to."""
         done = {row.item[1] for row in self.rows if not row.problem}
-        for track in sorted(self.store.chains()[0].keys() - done) if self.meta_grew else ():
-            if not self._is_apart(track):
+        left = {track: oid for track, oid in self.tips.items() if track not in done and not self._is_apart(track)}
+        fresh = self.revision.meta.forgotten - self.forgotten
+        with self.store.ahead([*left.values()] if self.meta_grew else []):
+            for track in having(self.store, left, self.revision.meta, fresh) if self.meta_grew else ():
                 self._join(track, [], ())
 
     def notes(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import lru_cache
 from itertools import islice
 from types import MappingProxyType
@@ -283,6 +283,18 @@ class Chains:
         asked = ((self.objects.info(ref), s) for ref, s in found)
         return [s for shown, s in asked if shown is None or shown.oid != s.id]
 
+    def lagging(self) -> list[Stored]:
+        """Return the newest checkpoints of all tracks that their tip refs do not show yet; no more of the others is read than
+        gives their ids."""
+        chains, shown = self.chains()[0], self.objects.refs(TIPS)
+        found = []
+        for (track, oid), item in zip(chains.items(), self.objects.read_many([*chains.values()], MAX_COMMIT), strict=True):
+            raw = payload_in(item.data) if item is not None and item.data is not None else b""
+            if shown.get(tip_ref(track)) != object_id(self.objects.algorithm, "blob", raw):
+                with suppress(RecordError):
+                    found.append(self.stored(item, track, oid))
+        return found
+
     def linked(self, starts: Sequence[Oid], limit: int | None = None) -> Mapping[Oid, list[Oid]]:
         """Return the commits of chains from each of these on, newest first, its root perhaps the last, as ``Objects.chains``
         does; with ``pick`` those that it picks."""
@@ -299,6 +311,18 @@ class Chains:
             yield limit is None or len({oid for oids in self._ahead.values() for oid in oids}) < limit
         finally:
             self._ahead = {}
+
+    def walk(self, start: Oid) -> list[Oid]:
+        """Return the commits of a chain from one on, newest first, its root perhaps the last."""
+        return self._ahead.get(start) or self.objects.first_parents(start)
+
+    def walks(self, starts: Sequence[Oid], limit: int | None = None) -> dict[Oid, list[Oid]]:
+        """Return what ``walk`` does for each of several commits, or the first so many of each."""
+        found = self.objects.chains(starts, None if limit is None else limit * len(starts))
+        whole = {
+            start: oids for start, oids in found.items() if limit is None or len(oids) >= limit or oids[-1:] == [self.root]
+        }
+        return {start: whole[start][:limit] if start in whole else self.objects.first_parents(start, limit) for start in starts}
 
     def chain(self, ref: str, track: str | None, limit: int | None = None) -> History:
         """Return the checkpoints of the chain at a ref, as ``history``; ``track`` as in ``stored``. Raises NotFoundError."""
@@ -433,6 +457,14 @@ class Chains:
     def noted(self, commit: Oid, tree: Oid | None) -> list[Oid]:
         """Return the ids of the checkpoints that a commit's note names, newest first."""
         return [oid for oid, _ in parse_note(self.note(commit, tree)).entries]
+
+
+def payload_in(data: bytes) -> bytes:
+    """Return the JSON of a checkpoint's commit; empty where it has none."""
+    try:
+        return payload(data.partition(b"\n\n")[2])
+    except RecordError:
+        return b""
 
 
 def _chain_of(start: Stored) -> str | None:

@@ -15,7 +15,7 @@ from gitbaton.base.codec.notes import MAX_ENTRIES
 from gitbaton.base.errors import GitError, RecordError
 from gitbaton.base.model import Checkpoint, Oid, Stored
 from gitbaton.base.values import replace, value
-from gitbaton.checkpoints.store.chain import INDEX, MAX_COMMIT, root_objects
+from gitbaton.checkpoints.store.chain import INDEX, MAX_COMMIT, payload_in, root_objects
 from gitbaton.checkpoints.store.meta import NOTHING, Meta
 from gitbaton.checkpoints.store.read import Store
 from gitbaton.checkpoints.store.refs import NOTES, chain_ref
@@ -41,6 +41,7 @@ from gitbaton.git.publish import publish
 _HEAD = re.compile(rb'\n  "head": "([0-9a-f]+)",\n')
 _MANUAL = b'\n  "kind": "manual",\n'
 _CREATED = re.compile(rb'\n  "created": "([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}Z)",\n')
+_IDS = re.compile(rb'"([0-9a-f]{40,64})"')
 Settle = Callable[[Oid, Note], Note]
 Mark = tuple[bytes, Oid]  # a checkpoint's place in the order: its time as it is stored, and its id
 _LARGEST = 256 << 20  # bytes of a note, also of one that somebody else wrote
@@ -118,7 +119,7 @@ def news(store: Store, track: str, start: Oid) -> list[Link]:
     """
     tip = store.objects.info(chain_ref(track))
     own = set(_commits(store, track, tip.oid)) if tip is not None else set()
-    oids = store.objects.first_parents(start)
+    oids = store.walk(start)
     common = next((place for place, oid in enumerate(oids) if oid in own), None)
     if common is None:
         return links(store, track, start)
@@ -129,7 +130,7 @@ def _commits(store: Store, track: str, start: Oid | None) -> list[Oid]:
     """Return the commits of a chain, oldest first, without its root."""
     if start is None:
         return []
-    oids = store.objects.first_parents(start)
+    oids = store.walk(start)
     if oids[-1] != store.root:
         list(_records(store, track, oids[-1:]))
         raise RecordError(f"track {in_quotes(track)} has a broken record: its chain does not begin at the root")
@@ -254,10 +255,21 @@ def marks(store: Store, oids: Sequence[Oid]) -> Iterator[Mark | None]:
 def _payloads(store: Store, oids: Sequence[Oid]) -> Iterator[bytes]:
     """Yield the JSON of chain commits; empty where one has none."""
     for found in store.objects.read_many(oids, MAX_COMMIT):
-        try:
-            yield payload(found.data.partition(b"\n\n")[2]) if found is not None and found.data is not None else b""
-        except RecordError:
-            yield b""
+        yield payload_in(found.data) if found is not None and found.data is not None else b""
+
+
+def having(store: Store, tips: Mapping[str, Oid], drops: Meta, named: Collection[Oid]) -> list[str]:
+    """Return the tracks, given by their tips, with a checkpoint that is dropped, or that mentions one of ``named``, in order of
+    their names; those that cannot be read are among them. The records are not taken apart."""
+    walks = {track: store.walk(oid) for track, oid in tips.items()}
+    commits = list(dict.fromkeys(oid for walk in walks.values() for oid in walk if oid != store.root))
+    asked, found = frozenset(oid.encode() for oid in named), set[Oid]()
+    algorithm = store.objects.algorithm
+    for commit, raw in zip(commits, _payloads(store, commits), strict=True):
+        named_there = bool(asked) and not asked.isdisjoint(_IDS.findall(raw))
+        if not raw or named_there or drops.dropped(object_id(algorithm, "blob", raw)):
+            found.add(commit)
+    return sorted(track for track, walk in walks.items() if walk[-1] != store.root or not found.isdisjoint(walk))
 
 
 def _mark(store: Store, raw: bytes) -> Mark | None:

@@ -6,14 +6,17 @@ what any writer gave before it."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from itertools import islice
 
 from gitbaton.base.codec import counted, digest, earlier_ids, first_line, in_quotes, plain
 from gitbaton.base.codec.checkpoint import MAX_ABOUT
 from gitbaton.base.errors import AmbiguousNameError, GitError, RecordError, UsageError
 from gitbaton.base.model import (
+    BESIDE,
     STEPPING,
     Back,
     Checkpoint,
@@ -32,9 +35,10 @@ from gitbaton.base.model import (
     prompt_in,
 )
 from gitbaton.base.values import replace, value
-from gitbaton.checkpoints.store.chain import AFTER, MAX_COMMIT, Chains, in_beside
+from gitbaton.checkpoints.store.chain import AFTER, MAX_COMMIT, Chains, in_beside, payload_in
 from gitbaton.checkpoints.store.read import Store
 from gitbaton.checkpoints.store.refs import safety_ref
+from gitbaton.git.objects import Object, object_id
 from gitbaton.git.questions import met
 from gitbaton.git.treediff import differences
 
@@ -47,6 +51,10 @@ _LISTED = 10
 _REMEMBERED = 50  # decisions that were withdrawn: until every clone has heard of it
 _NEVER = datetime.min.replace(tzinfo=UTC)
 NOTE, EXTRA = "note", "extra."  # what ``keep`` and ``withdraw`` call the parts of a checkpoint's words that are no decision
+_PREVIOUS = re.compile(rb'\n  "previous": (?:null|"([0-9a-f]{40,64})"),?\n')
+_Row = tuple[
+    Oid, "Oid | None", Callable[[], "Stored | None"]
+]  # a checkpoint, the one that it was written on top of, and the rest
 _LOG = ("log", "-z", "--first-parent", "--no-notes", "--no-decorate", "--no-color", "--format=%H %T %P")
 
 
@@ -99,16 +107,57 @@ def of_words(stored: Stored) -> Stands:
 def at(store: Chains, tip: Stored | None, limit: int | None = LOOKED) -> Stands:
     """Return what stands at a checkpoint: what its words say; where foreign checkpoints were joined, or it is one, the union of
     what each line of checkpoints says that was not written on top of another. ``limit``: how many are looked at."""
-    if tip is None:
-        return Stands()
-    if not tip.foreign and not store.ours.mixed(tip.checkpoint.track):
-        return of_words(tip)
-    items = store.below(tip, limit).items or (tip,)
-    heads = list(_heads(items))
+    return several(store, [tip], limit)[0] if tip is not None else Stands()
+
+
+def several(store: Chains, tips: Sequence[Stored], limit: int | None = LOOKED) -> list[Stands]:
+    """Return what stands at several checkpoints, each as ``at`` does; their chains are read together."""
+    apart = [tip.foreign or store.ours.mixed(tip.checkpoint.track) for tip in tips]
+    joined = [
+        t.commit for t, asked in zip(tips, apart, strict=True) if asked and not t.foreign and t.checkpoint.kind not in BESIDE
+    ]
+    walks = store.walks(joined, limit) if joined else {}
+    read, found = store.objects.read_many([oid for start in joined for oid in walks[start]], MAX_COMMIT), list[Stands]()
+    for tip, asked in zip(tips, apart, strict=True):
+        rows: list[_Row] = []
+        if tip.commit in walks:
+            rows = list(_rows(store, tip.checkpoint.track, list(islice(read, len(walks[tip.commit])))))
+        elif asked:
+            rows = [(s.id, s.checkpoint.previous, partial(_same, s)) for s in store.below(tip, limit).items]
+        else:
+            found.append(of_words(tip))
+            continue
+        found.append(_joined(tip, rows or [(tip.id, tip.checkpoint.previous, partial(_same, tip))]))
+    return found
+
+
+def _same(stored: Stored) -> Stored:
+    return stored
+
+
+def _rows(store: Chains, track: str, found: Sequence[Object | None]) -> Iterator[_Row]:
+    """Yield the rows of a chain's commits, of which nothing more is read until that is asked for."""
+    for item in found:
+        raw = payload_in(item.data) if item is not None and item.data is not None else b""
+        if item is not None and raw and (said := _PREVIOUS.findall(raw)):
+            oid = object_id(store.objects.algorithm, "blob", raw)
+            yield oid, said[-1].decode("ascii") or None, partial(_readable, store, track, item)
+
+
+def _readable(store: Chains, track: str, found: Object) -> Stored | None:
+    try:
+        return store.stored(found, track, found.oid)
+    except RecordError:
+        return None
+
+
+def _joined(tip: Stored, rows: Sequence[_Row]) -> Stands:
+    """Return what stands at a tip by the rows of its chain, newest first, its own the first."""
+    heads = [stored for read in _heads(rows) if (stored := read()) is not None]
     found = union([of_words(stored) for stored in heads]) if len(heads) > 1 else of_words(tip)
-    mine = next(
-        (of_words(s) for s in items if not s.foreign_words and (s.checkpoint.kind == "manual" or s.checkpoint.carried)), None
-    )
+    asked = (read() for _, _, read in rows)
+    items = (s for s in asked if s is not None and not s.foreign_words)
+    mine = next((of_words(s) for s in items if s.checkpoint.kind == "manual" or s.checkpoint.carried), None)
     if mine is None:
         return found
     own = {one.text for one in mine.decisions if not one.foreign}
@@ -116,13 +165,13 @@ def at(store: Chains, tip: Stored | None, limit: int | None = LOOKED) -> Stands:
     return replace(found, decisions=decisions, known=mine.known, note=mine.note, extra=mine.extra)
 
 
-def _heads(items: Iterable[Stored]) -> Iterable[Stored]:
+def _heads(rows: Iterable[_Row]) -> Iterable[Callable[[], Stored | None]]:
     """Return those of a chain's checkpoints, newest first, that no other one was written on top of, as its writer saw it."""
     seen = set[Oid | None]()
-    for stored in items:
-        if stored.id not in seen:
-            yield stored
-        seen.add(stored.checkpoint.previous)
+    for oid, previous, read in rows:
+        if oid not in seen:
+            yield read
+        seen.add(previous)
 
 
 def union(parts: Sequence[Stands]) -> Stands:
