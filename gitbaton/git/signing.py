@@ -17,7 +17,7 @@ from gitbaton.base.values import value
 from gitbaton.git.loose import put_in
 from gitbaton.git.objects import Algorithm, is_oid, new_object
 from gitbaton.git.repo import PROGRAMS, Repo
-from gitbaton.git.run import Git
+from gitbaton.git.run import Git, checked
 
 MAX_SIGNED = 64 << 10  # bytes of a signed commit; an RSA key of 16,384 bits takes 5,000
 _NOBODY = {
@@ -32,17 +32,20 @@ _SIGNED = re.compile(
 _KEY = re.compile(r"(?:ssh|ecdsa|sk)-\S+ [A-Za-z0-9+/=]+")
 _EMAIL = re.compile(rb"<([^\s<>,\"*?!]+)>\Z")
 # Not %GT: git 2.39 ends at it where a signature cannot be judged.
-_FORMAT = "--format=%H%x00%G?%x00%GS%x00%GF%x00%GK"
+_FORMAT = "--format=%H%x00%G?%x00%GS%x00%GF%x00%GK%x00%GG"
+_UNKNOWN = "N"
+_UNRUN = re.compile(r"(?:error|fatal): cannot (?:run|exec) ")
 
 
 @value
 class SignatureCheck:
     """Judgement of git on a signed commit: its letter for it (``%G?``: ``G`` is a good signature by a key that is trusted), the
-    signer, and the fingerprint of the key; the words are empty where git says none."""
+    signer, and the fingerprint of the key; the words are empty where git says none. ``why``: why nobody could judge it."""
 
     letter: str
     signer: str = ""
     key: str = ""
+    why: str = ""
 
 
 def signed_text(algorithm: Algorithm, raw: bytes) -> bytes | None:
@@ -90,7 +93,8 @@ def _reason(result: Result) -> str:
     """Return why git did not sign, in a line."""
     said = result.fatal()
     told = [line for line in result.err.splitlines() if line.strip() and not line.startswith(("[GNUPG:]", "fatal: "))]
-    return next((line for line in told if not line.startswith("error: ")), said) if said.endswith("data:") else said
+    why = next((line for line in told if not line.startswith("error: ")), said) if said.endswith("data:") else said
+    return why.removesuffix("?")  # git's sign for a carriage return of ssh-keygen's
 
 
 def check(repo: Repo, signed: Sequence[bytes]) -> list[SignatureCheck]:
@@ -110,11 +114,15 @@ def check(repo: Repo, signed: Sequence[bytes]) -> list[SignatureCheck]:
                 file.write(_own_key(repo))
             git = git.changed({}, f"gpg.ssh.allowedSignersFile={allowed}")
         asked = "".join(f"{oid}\n" for oid in dict.fromkeys(item.oid for item in made)).encode()
-        raw = git.out("log", "--no-walk=unsorted", "--stdin", "-s", "--no-show-signature", "--no-color", _FORMAT, stdin=asked)
+        words = ("--no-walk=unsorted", "--stdin", "-s", "-z", "--no-show-signature", "--no-color", _FORMAT)
+        result = git.run("log", *words, stdin=asked)
+    fields = iter(checked(result, "log").decode("utf-8", "replace").split("\0")[:-1])
+    unrun = next((line.partition(": ")[2] for line in result.err.splitlines() if _UNRUN.match(line)), "")
     found: dict[Oid, SignatureCheck] = {}
-    for row in raw.decode("utf-8", "replace").split("\n")[:-1]:
-        oid, letter, signer, fingerprint, key = (*row.split("\0"), "", "", "", "")[:5]
-        found[oid] = SignatureCheck(letter=letter, signer=signer, key=fingerprint or key)
+    for oid, letter, signer, fingerprint, key, told in zip(*[fields] * 6, strict=True):
+        blind = letter == "B" and not told.strip()  # git's word where ssh-keygen is not there
+        why = unrun if blind else ""
+        found[oid] = SignatureCheck(letter=_UNKNOWN if blind else letter, signer=signer, key=fingerprint or key, why=why)
     return [found.get(item.oid, SignatureCheck(letter="E")) for item in made]
 
 

@@ -375,6 +375,17 @@ def _program(repo: Sandbox, env: Path, text: str) -> dict[str, str]:
 
 
 @pytest.mark.deep
+def test_without_ssh_keygen_nobody_is_called_a_forger(alices: Sandbox, tmp_path: Path, monkeypatch: Any) -> None:
+    alices.ok("snapshot", "--track", "t", "one")
+    for name, text in (("COUNT", "1"), ("KEY_0", "gpg.ssh.program"), ("VALUE_0", str(tmp_path / "nowhere"))):
+        monkeypatch.setenv(f"GIT_CONFIG_{name}", text)
+    assert states(alices) == {"one": ("unchecked", None)}
+    said = f"cannot be checked: cannot run {tmp_path / 'nowhere'}: No such file or directory"
+    said = f"cannot be checked: cannot run {tmp_path / 'nowhere'}: No such file or directory"
+    assert said in " ".join(alices.baton("verify", "--signatures").out.split())
+
+
+@pytest.mark.deep
 @pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="the program finds us by /proc")
 def test_a_kill_while_the_key_signs_leaves_a_checkpoint_without_a_signature(alices: Sandbox, tmp_path: Path) -> None:
     # git's parent is gitbaton, which git has told apart from itself by its session.

@@ -330,7 +330,7 @@ def _differs(one: Subject, text: bytes) -> Vouched | None:
 
 def _judged(said: SignatureCheck) -> Vouched:
     state = _LETTERS.get(said.letter, "unchecked")
-    why = "the key is not here" if said.letter == "E" else ""
+    why = "the key is not here" if said.letter == "E" else said.why
     return Vouched(state=state, signer=said.signer, key=said.key, why=why)
 
 
