@@ -24,6 +24,8 @@ from gitbaton.base.model import BESIDE, ImportedTurn, Oid, Stored
 from gitbaton.checkpoints.render import candidate, in_shell, title_of
 from gitbaton.checkpoints.store import CHAINS, SAFETY, TIPS, Store, chain_ref, fetched_ref, imported, track_of
 from gitbaton.checkpoints.store.chain import MAX_COMMIT, newest_first
+from gitbaton.checkpoints.store.meta import NOTHING, Meta
+from gitbaton.checkpoints.store.read import dropping
 from gitbaton.checkpoints.store.refs import META
 from gitbaton.git.objects import Object, object_id
 from gitbaton.git.questions import commit_named
@@ -480,9 +482,14 @@ def _named(
     by_id, noted = bool(prefix or commit or pinned), _noted(store, commit)
     head = f'\n  "head": "{commit}",\n'.encode()
     places = _everything(store, chains, torn) if by_id else _labelled(store, chains, torn)
-    records = _records(store, places, torn)
-    for track, found, raw in records:
+    strange, drops = store.strange() if by_id else {}, dict[str, Meta]()
+    for track, found, raw in _records(store, places, torn):
         oid = object_id(store.objects.algorithm, "blob", raw) if by_id else ""
+        if track in strange:
+            remote = strange[track][0][0]
+            drops[remote] = drops.get(remote) or _drops(store, remote)
+            if drops[remote].dropped(oid):
+                continue
         meant = oid in pinned or (bool(prefix) and oid.startswith(name))
         earlier = bool(prefix) and any(was.startswith(name) for was in earlier_ids(raw))
         stands = track is not None and track not in standing and (oid in noted or head in raw)
@@ -503,6 +510,14 @@ def _named(
     return named or ([] if on_commit else renamed), list(on_commit)
 
 
+def _drops(store: Store, remote: str) -> Meta:
+    """Return what was dropped here or by a remote; nothing where that cannot be read."""
+    try:
+        return dropping(store, [remote])
+    except RecordError:
+        return NOTHING
+
+
 def _may_be_labelled(raw: bytes, name: str) -> bool:
     """Whether a record must be taken apart to know that its label is another one."""
     found = _LABEL.search(raw)
@@ -513,9 +528,14 @@ def _everything(store: Store, chains: Collection[str], torn: set[str]) -> list[P
     """Track and commit of every link of every chain that can be walked; safety checkpoints and imported turns have no track's
     ref."""
     places: list[Place] = []
+    own, strange = store.objects.refs(CHAINS), store.strange()
+    tips = {track: tip for track in chains if (tip := own.get(chain_ref(track))) is not None}
+    tips |= {track: remotes[0][1] for track, remotes in strange.items() if track not in tips and len(remotes) == 1}
+    walked = store.objects.chains(tips.values())
     for track in chains:
         try:
-            places += [(track, oid) for oid in _chain(store, track)]
+            oids = walked.get(tips.get(track, ""), [""])
+            places += [(track, oid) for oid in (oids if oids[-1] == store.root else _chain(store, track))]
         except BatonError:
             torn.add(track)
     for tip in store.objects.refs(SAFETY).values():

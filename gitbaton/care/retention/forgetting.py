@@ -32,10 +32,10 @@ from gitbaton.checkpoints.render import first_few, in_shell, some
 from gitbaton.checkpoints.store import CHAINS, NOTES, SAFETY, TIPS, Store, chain_ref, tip_ref
 from gitbaton.checkpoints.store.chain import beside, root_objects
 from gitbaton.checkpoints.store.imported import tombstone
-from gitbaton.checkpoints.store.join import Link, links, plan_notes
+from gitbaton.checkpoints.store.join import Link, links, plan_notes, telling
 from gitbaton.checkpoints.store.provenance import STATES
 from gitbaton.checkpoints.store.read import NONE, own_refs, user_tips
-from gitbaton.checkpoints.store.refs import META, REMOTES
+from gitbaton.checkpoints.store.refs import IMPORTED, META, REMOTES, remote_of
 from gitbaton.checkpoints.store.write import NOBODY
 from gitbaton.git import objectlists, questions
 from gitbaton.git.objects import RefChange, author_at, commit_data, new_object, object_id, parse_tree
@@ -104,8 +104,12 @@ def plan(baton: Baton, names: Sequence[str], *, everywhere: bool, held: bool = F
     Raises NotFoundError, AmbiguousNameError, RecordError where ``meta`` or a track that one of them is on cannot be read, or a
     ref of ours is a stranger's.
     """
-    found = survey(baton, held=held)
+    found, told = survey(baton, held=held, wanted=None if everywhere else ()), None
     named = [_named(baton, found, name, everywhere=everywhere) for name in names]
+    if not everywhere:  # then only the chains count that have any of them, or their words
+        tips = {ref: oid for ref, oid in found.refs.items() if ref not in found.broken and _is_chain(ref)}
+        told = telling(baton.store, tips, {oid for oid, _ in named})
+        found = survey(baton, held=held, wanted=told)
     for track in (asked.checkpoint.track for _, asked in named if asked is not None):
         for ref in (chain_ref(track), tip_ref(track)):
             if ref in found.broken:
@@ -113,7 +117,7 @@ def plan(baton: Baton, names: Sequence[str], *, everywhere: bool, held: bool = F
     cleared = tuple({asked.id: asked for _, asked in named if asked is not None and asked.checkpoint.kind == "safety"}.values())
     named = [(oid, asked) for oid, asked in named if asked is None or asked.checkpoint.kind != "safety"]
     ids = tuple(dict.fromkeys(oid for oid, _ in named))
-    fetched = list(copies(baton.store, found))
+    fetched = list(copies(baton.store, found, among=told))
     chains = [*(copy.items for copy in fetched if copy.whole), *(chain.items for chain in found.tracks)]
     everyone = {s.id: s for items in chains for s in items}
     along = tuple(s for s in everyone.values() if s.id not in ids and s.checkpoint.carried and s.checkpoint.carried.id in ids)
@@ -138,6 +142,12 @@ def plan(baton: Baton, names: Sequence[str], *, everywhere: bool, held: bool = F
         turns=tuple(_without(baton.store, chain, gone) for chain in found.imported if any(s.id in gone for s in chain.items)),
     )
     return _everywhere(baton, found, made, chains, {copy.ref for copy in holding}) if everywhere else made
+
+
+def _is_chain(ref: str) -> bool:
+    """Whether a ref is that of a chain of checkpoints or imported turns, here, or of checkpoints as they were fetched."""
+    room, below = remote_of(ref) or ("", "")
+    return ref.startswith((CHAINS, IMPORTED)) or bool(room and below.startswith("tracks/"))
 
 
 def _without(store: Store, chain: CheckpointChain, gone: Collection[Oid]) -> Trimmed:

@@ -148,9 +148,10 @@ class Inventory:
         return any(ref.startswith((CHAINS, TIPS, SAFETY, IMPORTED, REMOTES)) for ref in self.broken)
 
 
-def look(store: Store) -> Inventory:
+def look(store: Store, wanted: Collection[str] | None = None) -> Inventory:
     """Read all of it; a broken ref of ours is left out and named. Raises RecordError where ``meta`` cannot be read, a ref is a
-    stranger's, or what cannot be read is the user's.
+    stranger's, or what cannot be read is the user's. ``wanted``: refs of chains, where only these are to be read: then nothing
+    is known of what lies below the other refs, nor of the size of anything.
 
     What is wrong counts when two looks say the same: between our looks at refs and at objects others may move the ones and git
     collect the others.
@@ -158,7 +159,7 @@ def look(store: Store) -> Inventory:
     before: object = None
     for _ in range(_LOOKS):
         try:
-            found: Inventory | BatonError = _look(store)
+            found: Inventory | BatonError = _look(store, wanted)
         except (GitError, RecordError) as error:
             found = error
         wrong = found.message if isinstance(found, BatonError) else dict(found.broken)
@@ -180,28 +181,39 @@ def strange(store: Store, refs: Mapping[str, Oid]) -> Iterator[tuple[str, Record
         yield ref, RecordError(f"{in_quotes(ref)} is a symbolic ref, for {in_quotes(target)}; gitbaton writes none there")
 
 
-def _look(store: Store) -> Inventory:
+def _look(store: Store, wanted: Collection[str] | None) -> Inventory:
     refs = own_refs(store)
     for _, error in strange(store, refs):
         raise error
     meta = read_meta(store)
     broken = unreadable_refs(store, refs)
     try:
-        return _found(store, refs, meta, broken)
+        return _found(store, refs, meta, broken, wanted)
     except (RecordError, GitError):
-        rest = {ref: oid for ref, oid in refs.items() if ref not in broken}
+        rest = {ref: oid for ref, oid in _asked(refs, wanted).items() if ref not in broken}
         more = torn_refs(store, rest, user_tips(store))
         if not more:
             raise
-    return _found(store, refs, meta, {**broken, **more})
+    return _found(store, refs, meta, {**broken, **more}, wanted)
 
 
-def _found(store: Store, refs: Mapping[str, Oid], meta: Meta, broken: dict[str, str]) -> Inventory:
+def _asked(refs: Mapping[str, Oid], wanted: Collection[str] | None) -> Mapping[str, Oid]:
+    """Return the refs that are looked into: the chains that are ``wanted`` with their tips, and the runs; or all."""
+    if wanted is None:
+        return refs
+    tips = {tip_ref(track) for ref in wanted if (track := track_of(ref)) is not None}
+    return {ref: oid for ref, oid in refs.items() if ref in wanted or ref in tips or ref.startswith(RUNS)}
+
+
+def _found(
+    store: Store, refs: Mapping[str, Oid], meta: Meta, broken: dict[str, str], wanted: Collection[str] | None
+) -> Inventory:
     """Return all of it with what it reaches, but for what is ``broken``; refs that turn out to be are added to that. Raises
     RecordError, GitError where something of that cannot be read."""
     chains: dict[str, CheckpointChain] = {}
     conversations: list[Conversation] = []
-    for ref, oid in sorted(refs.items()):
+    asked = _asked(refs, wanted)
+    for ref, oid in sorted(asked.items()):
         if ref in broken:
             continue
         try:
@@ -212,27 +224,14 @@ def _found(store: Store, refs: Mapping[str, Oid], meta: Meta, broken: dict[str, 
         except (RecordError, GitError) as error:
             broken[ref] = error.message
     tips = {tip_ref(chain.name): chain for ref, chain in chains.items() if ref.startswith(CHAINS)}
-    _check_tips(store, refs, {tip: chain.items[0].id for tip, chain in tips.items() if chain.items}, broken)
+    _check_tips(store, asked, {tip: chain.items[0].id for tip, chain in tips.items() if chain.items}, broken)
     for tip in tips.keys() & broken.keys():  # a track moves with its tip, or not at all
         del chains[tips[tip].ref]
 
     whole = {ref: oid for ref, oid in refs.items() if ref not in broken}
     mine = [oid for ref, oid in whole.items() if not ref.startswith(REMOTES)]
     others = store.present([*user_tips(store), *(oid for ref, oid in whole.items() if ref.startswith(REMOTES))])
-    # A walk leaves out what commits at its edge hold, and not what they lead to: work committed after its checkpoint.
-    first = [chain.items[-1].base for chain in chains.values() if chain.items]
-    since = objectlists.reached(store.repo, others, [oid for oid in first if oid])
-    # Where there are only threads, nobody has made the root.
-    root = store.present([store.root]) if any(ref.startswith((CHAINS, SAFETY, IMPORTED, RUNS)) for ref in whole) else ()
-    reached = objectlists.reached(store.repo, [*root, *mine] if mine else [], others)
-    sizes = objectlists.disk_sizes(store.repo, reached.keys() | since.keys())
-    for oid, path in {**since, **reached}.items():
-        if oid not in sizes:
-            named = f" ({in_quotes(path.decode('utf-8', 'replace'))})" if path else ""
-            raise RecordError(f"object {oid}{named} cannot be read")
-    if bad := torn(store.repo).keys() & reached.keys():
-        raise RecordError(f"object {min(bad)} is torn")
-
+    since, reached, sizes = _reach(store, whole, chains.values(), mine, others) if wanted is None else ({}, {}, {})
     runs, unknown = _needed(store, refs, broken, others)
     return Inventory(
         refs=refs,
@@ -249,6 +248,27 @@ def _found(store: Store, refs: Mapping[str, Oid], meta: Meta, broken: dict[str, 
         broken=broken,
         unknown=unknown,
     )
+
+
+def _reach(
+    store: Store, whole: Collection[str], chains: Iterable[CheckpointChain], mine: Sequence[Oid], others: Sequence[Oid]
+) -> tuple[dict[Oid, bytes], dict[Oid, bytes], dict[Oid, Size]]:
+    """Return what the ``others`` reach since the first checkpoints, what ``mine`` reach beyond them, and the sizes of both.
+    Raises RecordError where something of it cannot be read."""
+    # A walk leaves out what commits at its edge hold, and not what they lead to: work committed after its checkpoint.
+    first = [chain.items[-1].base for chain in chains if chain.items]
+    since = objectlists.reached(store.repo, others, [oid for oid in first if oid])
+    # Where there are only threads, nobody has made the root.
+    root = store.present([store.root]) if any(ref.startswith((CHAINS, SAFETY, IMPORTED, RUNS)) for ref in whole) else ()
+    reached = objectlists.reached(store.repo, [*root, *mine] if mine else [], others)
+    sizes = objectlists.disk_sizes(store.repo, reached.keys() | since.keys())
+    for oid, path in {**since, **reached}.items():
+        if oid not in sizes:
+            named = f" ({in_quotes(path.decode('utf-8', 'replace'))})" if path else ""
+            raise RecordError(f"object {oid}{named} cannot be read")
+    if bad := torn(store.repo).keys() & reached.keys():
+        raise RecordError(f"object {min(bad)} is torn")
+    return since, reached, sizes
 
 
 def _chain(store: Store, ref: str, tip: Oid) -> CheckpointChain:
@@ -292,9 +312,12 @@ def _conversation(store: Store, ref: str, tip: Oid, agent: str, session: str) ->
     return Conversation(ref=ref, agent=agent, session=session, tip=tip, newest=newest)
 
 
-def copies(store: Store, found: Inventory, track: str | None = None) -> Iterator[FetchedChain]:
-    """Yield the chains that were fetched, of one track or of all, but for the refs that are broken."""
-    for ref in found.refs:
+def copies(
+    store: Store, found: Inventory, track: str | None = None, among: Collection[str] | None = None
+) -> Iterator[FetchedChain]:
+    """Yield the chains that were fetched, of one track or of all, but for the refs that are broken; of these perhaps only those
+    ``among`` some."""
+    for ref in found.refs if among is None else filter(among.__contains__, found.refs):
         remote, _, below = ref.removeprefix(REMOTES).partition("/")
         room, _, encoded = below.partition("/")
         name = decode_track(encoded)
@@ -357,14 +380,16 @@ def costs(baton: Baton) -> tuple[Cost, ...]:
             kind, named = kind_of(ref)
             name = (named if isinstance(named, str) else ref) if kind in ("track", "fetched", "other") else ""
             parts.setdefault((kind, name), []).append(oid)
-    others = set(user_tips(store)) - {oid for oids in parts.values() for oid in oids}
+    tips = {oid for oids in parts.values() for oid in oids}
+    others = set(user_tips(store)) - tips
+    ours = objectlists.disk_sizes(baton.repo, objectlists.reached(baton.repo, tips, others))
+    below = objectlists.held(baton.repo, (oid for oid, size in ours.items() if size.kind != "blob"), ours)
     since = objectlists.reached(baton.repo, others, _first(store, parts)).keys()
-    reached = {part: objectlists.reached(baton.repo, oids, others).keys() - since for part, oids in parts.items()}
+    reached = {part: _below((oid for oid in oids if oid in ours), below) - since for part, oids in parts.items()}
     times = Counter(oid for oids in reached.values() for oid in oids)
-    sizes = {oid: size.bytes for oid, size in objectlists.disk_sizes(baton.repo, times.keys()).items()}
 
     def total(oids: Iterable[Oid], *, alone: bool) -> int:
-        return sum(sizes.get(oid, 0) for oid in oids if (times[oid] == 1) == alone)
+        return sum(ours[oid].bytes for oid in oids if (times[oid] == 1) == alone)
 
     found = [
         Cost(kind=kind, name=name, own=total(oids, alone=True), shared=total(oids, alone=False))
@@ -386,16 +411,24 @@ def _log(repo: Repo) -> int:
         return 0
 
 
+def _below(tips: Iterable[Oid], held: Mapping[Oid, Sequence[Oid]]) -> set[Oid]:
+    """Return some objects and all that they hold."""
+    found, todo = set[Oid](), list(tips)
+    while todo:
+        oid = todo.pop()
+        if oid not in found:
+            found.add(oid)
+            todo += held.get(oid, ())
+    return found
+
+
 def _first(store: Store, parts: Mapping[tuple[str, str], list[Oid]]) -> list[Oid]:
     """Return the commits that the first checkpoint of each chain stands on."""
-    found: list[Oid] = []
-    for (kind, _), tips in parts.items():
-        for tip in tips if kind in ("track", "safety") else ():
-            info = store.objects.info(tip)
-            chain = store.objects.first_parents(tip) if info is not None and info.kind == "commit" else []
-            first = store.commit(chain[-2]) if len(chain) > 1 else None
-            found += first.parents[1:] if first is not None else ()
-    return list(store.present(found))
+    tips = [oid for (kind, _), oids in parts.items() if kind in ("track", "safety") for oid in oids]
+    chains = store.objects.chains(tip for tip in tips if (found := store.objects.info(tip)) and found.kind == "commit")
+    first = [oids[-2] for oids in chains.values() if len(oids) > 1]
+    items = (parse_commit(item.data) for item in store.objects.read_many(first, MAX_COMMIT) if item is not None and item.data)
+    return list(store.present(oid for commit in items for oid in commit.parents[1:]))
 
 
 def freed(store: Store, found: Inventory, objects: Sequence[NewObject], changes: Sequence[RefChange]) -> int:

@@ -277,7 +277,7 @@ def deletion(baton: Baton, name: str, *, held: bool = False) -> Deletion:
     Raises NotFoundError, and RecordError when ``meta`` or the track itself cannot be read, or a ref of ours is a stranger's.
     """
     track = check_track(name)
-    found = survey(baton, held=held)
+    found = survey(baton, held=held, wanted=(chain_ref(track),))
     for ref in (chain_ref(track), tip_ref(track)):
         if ref in found.broken:
             raise RecordError(f"nothing is removed: {in_quotes(ref)} cannot be read: {found.broken[ref]}", MENDS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 
 from gitbaton.base.codec import plain
@@ -49,13 +49,13 @@ class Trimmed:
     ours: tuple[Oid, ...] = ()
 
 
-def survey(baton: Baton, *, held: bool) -> Inventory:
-    """Return all that is ours, once a killed change of several refs is finished; with the lock ``held`` that was tried
-    before. Raises as ``look``."""
+def survey(baton: Baton, *, held: bool, wanted: Collection[str] | None = None) -> Inventory:
+    """Return all that is ours, or of chains only those at ``wanted`` refs, once a killed change of several refs is finished;
+    with the lock ``held`` that was tried before. Raises as ``look``."""
     if not held and pending(baton.repo):
         with baton.repo.lock(()):
             settle(baton.store)
-    return look(baton.store)
+    return look(baton.store, wanted)
 
 
 def rebuilt(store: Store, chain: CheckpointChain, kept: Sequence[Link]) -> tuple[tuple[NewObject, ...], RefChange]:

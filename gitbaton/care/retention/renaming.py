@@ -57,7 +57,7 @@ def renaming(baton: Baton, old: str, new: str, *, held: bool = False) -> Renamin
     RecordError.
     """
     old, new = check_track(old), check_track(new)
-    found, store = survey(baton, held=held), baton.store
+    found, store = survey(baton, held=held, wanted=(chain_ref(old),)), baton.store
     for ref in (chain_ref(old), tip_ref(old)):
         if ref in found.broken:
             raise RecordError(f"nothing is renamed: {in_quotes(ref)} cannot be read: {found.broken[ref]}", MENDS)
@@ -138,7 +138,7 @@ def returning(baton: Baton, name: str) -> Return:
     is one of its name.
     """
     track, store = check_track(name), baton.store
-    meta, gone = survey(baton, held=False).meta, find_deleted(baton.repo, track)
+    meta, gone = survey(baton, held=False, wanted=()).meta, find_deleted(baton.repo, track)
     if track in store.chains()[0]:
         raise NoAnswerError(f"there is a track {in_quotes(track)}", room(store, track) if gone else look_at(track))
     refuse_name(store, track, kept=bool(gone))

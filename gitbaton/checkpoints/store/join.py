@@ -252,6 +252,20 @@ def marks(store: Store, oids: Sequence[Oid]) -> Iterator[Mark | None]:
         yield _mark(store, raw)
 
 
+def telling(store: Store, tips: Mapping[str, Oid], ids: Collection[Oid]) -> set[str]:
+    """Return the refs of chains with a checkpoint that is one of ``ids`` or names one of them, and those that cannot be walked
+    or have a commit that shows no place. No JSON is taken apart."""
+    named, chains = [oid.encode() for oid in ids], store.objects.chains(tips.values())
+    oids = list(dict.fromkeys(oid for chain in chains.values() for oid in chain if oid != store.root))
+    hits = set[Oid]()
+    for oid, raw in zip(oids, _payloads(store, oids), strict=True):
+        mark = _mark(store, raw)
+        if mark is None or mark[1] in ids or any(name in raw for name in named):
+            hits.add(oid)
+    told = {tip for tip, chain in chains.items() if chain[-1] != store.root or not hits.isdisjoint(chain)}
+    return {ref for ref, tip in tips.items() if tip in told or tip not in chains}
+
+
 def _payloads(store: Store, oids: Sequence[Oid]) -> Iterator[bytes]:
     """Yield the JSON of chain commits; empty where one has none."""
     for found in store.objects.read_many(oids, MAX_COMMIT):
