@@ -74,7 +74,7 @@ def test_t20_install_fetch_is_taken_back_exactly(far: Far) -> None:
             "+refs/notes/checkpoints*:refs/baton/remotes/up%2Fstream/notes*",
                 "+refs/baton/signatures/*:refs/baton/remotes/up%2Fstream/signatures/*",
         ]
-        assert len(a.git("config", "--get-all", "remote.origin.fetch").splitlines()) == 4
+        assert len(a.git("config", "--get-all", "remote.origin.fetch").splitlines()) == 5
         assert a.try_git("config", "remote.origin.push").code == 1
         manifest = a.path / ".git/baton/installed"
         assert {key for key, _ in json.loads(manifest.read_bytes())["config"]} >= {"notes.rewriteRef", "remote.origin.fetch"}
