@@ -40,7 +40,7 @@ _UNRUN = re.compile(r"(?:error|fatal): cannot (?:run|exec) ")
 @value
 class SignatureCheck:
     """Judgement of git on a signed commit: its letter for it (``%G?``: ``G`` is a good signature by a key that is trusted), the
-    signer, and the fingerprint of the key; the words are empty where git says none. ``why``: why nobody could judge it."""
+    signer, and the fingerprint of the key; the words are empty where git says none. ``why``: why git could not judge it."""
 
     letter: str
     signer: str = ""
