@@ -534,8 +534,8 @@ def _everything(store: Store, chains: Collection[str], torn: set[str]) -> list[P
     walked = store.objects.chains(tips.values())
     for track in chains:
         try:
-            oids = walked.get(tips.get(track, ""), [""])
-            places += [(track, oid) for oid in (oids if oids[-1] == store.root else _chain(store, track))]
+            oids = walked.get(tips.get(track, ""), [])
+            places += [(track, oid) for oid in (oids if oids[-1:] == [store.root] else _chain(store, track))]
         except BatonError:
             torn.add(track)
     for tip in store.objects.refs(SAFETY).values():

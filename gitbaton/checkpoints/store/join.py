@@ -262,7 +262,7 @@ def telling(store: Store, tips: Mapping[str, Oid], ids: Collection[Oid]) -> set[
         mark = _mark(store, raw)
         if mark is None or mark[1] in ids or any(name in raw for name in named):
             hits.add(oid)
-    told = {tip for tip, chain in chains.items() if chain[-1] != store.root or not hits.isdisjoint(chain)}
+    told = {tip for tip, chain in chains.items() if chain[-1:] != [store.root] or not hits.isdisjoint(chain)}
     return {ref for ref, tip in tips.items() if tip in told or tip not in chains}
 
 
