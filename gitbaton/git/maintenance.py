@@ -53,47 +53,64 @@ def tidy(repo: Repo) -> bool:
 
 
 def tidy_packs(repo: Repo) -> bool:
-    """Start ``tidy``'s repack where there are more than 32 packs that git may remove; whether it was started.
+    """Start ``tidy``'s repack where there are more than 32 packs that git may remove; whether it was started. With
+    ``gc.auto=0`` only the packs that we wrote count, and only they are gathered.
 
     No multi-pack index: with one that names a pack which a gc beside us removes, git 2.39 did not find what other packs hold.
     Never raises.
     """
-    return _repack(repo, lambda: _many_packs(repo))
+    if _repack(repo, lambda: len(_packs(repo)) > PACKS):
+        return True
+    return _repack(repo, lambda: len(_own_packs(repo)) > PACKS, own=True)
 
 
-def _repack(repo: Repo, due: Callable[[], bool]) -> bool:
+def _repack(repo: Repo, due: Callable[[], bool], *, own: bool = False) -> bool:
     try:
-        return "GIT_OBJECT_DIRECTORY" not in repo.git.env and due() and not _unwanted(repo) and _start(repo)
+        apart = "GIT_OBJECT_DIRECTORY" in repo.git.env
+        return not apart and due() and not _unwanted(repo, own=own) and _start(repo, own=own)
     except (OSError, GitError):
         return False
 
 
-def _many_packs(repo: Repo) -> bool:
-    """Whether more than 32 packs are left once those of dead processes are removed."""
+def _own_packs(repo: Repo) -> list[str]:
+    """Return the names of the packs that we wrote: git names one after the digest at its end, and we at random."""
+    size, found = 32 if repo.layout.algorithm == "sha256" else 20, list[str]()
+    for name in _packs(repo):
+        with open(os.path.join(repo.objects_dir, "pack", f"{name}.pack"), "rb") as file:
+            file.seek(-size, os.SEEK_END)
+            found += [name] if name != f"pack-{file.read().hex()}" else []
+    return found
+
+
+def _packs(repo: Repo) -> list[str]:
+    """Return the names of the packs that git may remove, once those of dead processes are removed."""
     from gitbaton.git.publish import remove_stale
 
     names = set(os.listdir(os.path.join(repo.objects_dir, "pack")))
     remove_stale(repo)
     packs = [name[:-5] for name in names if name.endswith(".pack")]
-    return sum(f"{n}.keep" not in names and f"{n}.mtimes" not in names for n in packs) > PACKS
+    return [n for n in packs if f"{n}.keep" not in names and f"{n}.mtimes" not in names]
 
 
-def _unwanted(repo: Repo) -> bool:
-    """Whether packing is switched off, or git cannot do it: a partial clone has packs that it cannot roll up; a gc, of which
-    its file tells, is at work."""
+def _unwanted(repo: Repo, *, own: bool) -> bool:
+    """Whether packing is switched off, which does not count for what is our ``own``, or git cannot do it: a partial clone has
+    packs that it cannot roll up; a gc, of which its file tells, is at work."""
     with suppress(FileNotFoundError):
         if time.time() - os.stat(os.path.join(repo.layout.common_dir, "gc.pid")).st_mtime < _GC:
             return True
     found = dict(matching(repo, r"^(gc\.auto|extensions\.partialclone|remote\..*\.promisor)$"))
-    return found.pop("gc.auto", "").strip() == "0" or bool(found)
+    off = found.pop("gc.auto", "").strip() == "0"
+    return (off and not own) or bool(found)
 
 
-def _start(repo: Repo) -> bool:
+def _start(repo: Repo, *, own: bool) -> bool:
+    ours = {*_own_packs(repo)} if own else set[str]()
+    kept = [f"--keep-pack={name}.pack" for name in _packs(repo) if name not in ours] if own else []
     place = os.path.join(repo.shared_dir, "repacking")
     with closing_fd(lock_file(repo, place)) as lock, closing_fd(os.open(os.devnull, os.O_RDWR)) as null:
         if not acquire(lock):
             return False
-        argv = repo.plain.argv("repack", "-q", "-d", "-l", "--geometric=2", "--no-write-bitmap-index")
+        argv = repo.plain.argv("repack", "-q", "-d", "-l", "--geometric=2", "--no-write-bitmap-index", *kept)
         leave(argv, repo.plain.env, null, null, null, {lock: _HELD})
         return True
 

@@ -7,6 +7,7 @@ import hashlib
 
 import pytest
 
+from gitbaton.git.maintenance import PACKS
 from tests.kit import Sandbox
 
 
@@ -61,3 +62,22 @@ def test_not_twice_at_once(repo: Sandbox, crowded: list[str]) -> None:
     assert loose(repo, crowded) == 20
     repo.ok("snapshot", "--track", "t", "--step", "two")
     assert loose(repo, crowded) == 0
+
+
+@pytest.mark.deep
+def test_packs_of_ours_are_gathered_also_where_the_user_wants_no_packing(repo: Sandbox) -> None:
+    """They are many after a day of hooks, and each slows git down; a pack of the user's stays as it is."""
+    repo.git("config", "gc.auto", "0")
+    repo.git("repack", "-q", "-a", "-d")
+    folder = repo.path / ".git/objects/pack"
+    (theirs,) = folder.glob("*.pack")
+    with repo.open() as baton:
+        for number in range(PACKS + 3):
+            repo.write("a.txt", f"{number}\n")
+            baton.snapshot(f"step {number}", track="t")
+    lock = repo.path / ".git/baton/repacking"
+    with lock.open() as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+    assert theirs.exists() and len([*folder.glob("*.pack")]) < PACKS
+    assert len(repo.ok("log", "t", "--json", "-n", "99").json["checkpoints"]) == PACKS + 3
+    repo.fsck()

@@ -72,7 +72,7 @@ def test_t20_install_fetch_is_taken_back_exactly(far: Far) -> None:
             "+refs/baton/tracks/*:refs/baton/remotes/up%2Fstream/tracks/*",
             "+refs/baton/meta*:refs/baton/remotes/up%2Fstream/meta*",
             "+refs/notes/checkpoints*:refs/baton/remotes/up%2Fstream/notes*",
-                "+refs/baton/signatures/*:refs/baton/remotes/up%2Fstream/signatures/*",
+            "+refs/baton/signatures/*:refs/baton/remotes/up%2Fstream/signatures/*",
         ]
         assert len(a.git("config", "--get-all", "remote.origin.fetch").splitlines()) == 5
         assert a.try_git("config", "remote.origin.push").code == 1
