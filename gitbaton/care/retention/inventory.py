@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from itertools import islice
 
 from gitbaton.agents.transcripts.layout import kept
 from gitbaton.base.clients import NAMES
@@ -36,7 +37,7 @@ from gitbaton.checkpoints.store.refs import (
 from gitbaton.git import objectlists
 from gitbaton.git.damage import loose, torn
 from gitbaton.git.objectlists import Size
-from gitbaton.git.objects import NewObject, RefChange, parse_commit, parse_tree
+from gitbaton.git.objects import NewObject, Object, RefChange, parse_commit, parse_tree
 from gitbaton.git.repo import Repo
 from gitbaton.git.worktree.heldbytes import HeldStore
 from gitbaton.langgraph.threads.names import LATE, names_of
@@ -213,12 +214,16 @@ def _found(
     chains: dict[str, CheckpointChain] = {}
     conversations: list[Conversation] = []
     asked = _asked(refs, wanted)
+    begin = {ref: oid for ref, oid in sorted(asked.items()) if ref not in broken and ref.startswith((CHAINS, SAFETY, IMPORTED))}
+    walked = store.objects.chains(begin.values())
+    read = store.objects.read_many([at for oid in begin.values() for at in walked.get(oid, ())], MAX_COMMIT)
     for ref, oid in sorted(asked.items()):
         if ref in broken:
             continue
         try:
-            if ref.startswith((CHAINS, SAFETY, IMPORTED)):
-                chains[ref] = _chain(store, ref, oid)
+            if ref in begin:
+                oids = walked.get(oid, [])
+                chains[ref] = _chain(store, ref, oid, list(zip(oids, islice(read, len(oids)), strict=True)))
             elif name := conversation_name(ref):
                 conversations.append(_conversation(store, ref, oid, *name))
         except (RecordError, GitError) as error:
@@ -271,12 +276,11 @@ def _reach(
     return since, reached, sizes
 
 
-def _chain(store: Store, ref: str, tip: Oid) -> CheckpointChain:
+def _chain(store: Store, ref: str, tip: Oid, commits: Sequence[tuple[Oid, Object | None]]) -> CheckpointChain:
     """Return a chain, every commit of it, down to the root. Raises RecordError that says what is broken, GitError."""
     track = track_of(ref) if ref.startswith(CHAINS) else None
-    oids = store.objects.first_parents(tip)
     items: list[Stored] = []
-    for oid, found in zip(oids, store.objects.read_many(oids, MAX_COMMIT), strict=True):
+    for oid, found in commits:
         if oid == store.root:
             return CheckpointChain(
                 ref=ref, name=track or ref.removeprefix(SAFETY).removeprefix(IMPORTED), tip=tip, items=tuple(items)
