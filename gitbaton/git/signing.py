@@ -6,14 +6,14 @@ import os
 import re
 import signal
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 
 from gitbaton.base.errors import GitError, GitTimeoutError
 from gitbaton.base.model import Oid
 from gitbaton.base.system.files import read_or_none
 from gitbaton.base.system.process import Result, begin
-from gitbaton.base.values import value
+from gitbaton.base.values import replace, value
 from gitbaton.git.loose import put_in
 from gitbaton.git.objects import Algorithm, is_oid, new_object
 from gitbaton.git.repo import PROGRAMS, Repo
@@ -34,6 +34,7 @@ _EMAIL = re.compile(rb"<([^\s<>,\"*?!]+)>\Z")
 # Not %GT: git 2.39 ends at it where a signature cannot be judged.
 _FORMAT = "--format=%H%x00%G?%x00%GS%x00%GF%x00%GK%x00%GG"
 _UNKNOWN = "N"
+_EXPIRED = ": key has expired: "  # ssh-keygen's word
 _UNRUN = re.compile(r"(?:error|fatal): cannot (?:run|exec) ")
 
 
@@ -113,17 +114,27 @@ def check(repo: Repo, signed: Sequence[bytes]) -> list[SignatureCheck]:
             with open(allowed, "wb") as file:
                 file.write(_own_key(repo))
             git = git.changed({}, f"gpg.ssh.allowedSignersFile={allowed}")
-        asked = "".join(f"{oid}\n" for oid in dict.fromkeys(item.oid for item in made)).encode()
-        words = ("--no-walk=unsorted", "--stdin", "-s", "-z", "--no-show-signature", "--no-color", _FORMAT)
-        result = git.run("log", *words, stdin=asked)
+        found = _letters(git, dict.fromkeys(item.oid for item in made))
+        bad = [oid for oid, said in found.items() if said.letter == "B"]
+        if bad and repo.settings().get("gpg.ssh.revocationfile", [""])[-1]:  # of a revoked key git says just this
+            again = _letters(git.changed({}, "gpg.ssh.revocationFile="), bad)
+            found |= {oid: replace(said, letter="R") for oid, said in again.items() if said.letter in "GU"}
+    return [found.get(item.oid, SignatureCheck(letter="E")) for item in made]
+
+
+def _letters(git: Git, asked: Iterable[Oid]) -> dict[Oid, SignatureCheck]:
+    """Return what git says of signed commits, all in one process."""
+    words = ("--no-walk=unsorted", "--stdin", "-s", "-z", "--no-show-signature", "--no-color", _FORMAT)
+    result = git.run("log", *words, stdin="".join(f"{oid}\n" for oid in asked).encode())
     fields = iter(checked(result, "log").decode("utf-8", "replace").split("\0")[:-1])
     unrun = next((line.partition(": ")[2] for line in result.err.splitlines() if _UNRUN.match(line)), "")
     found: dict[Oid, SignatureCheck] = {}
     for oid, letter, signer, fingerprint, key, told in zip(*[fields] * 6, strict=True):
-        blind = letter == "B" and not told.strip()  # git's word where ssh-keygen is not there
-        why = unrun if blind else ""
-        found[oid] = SignatureCheck(letter=_UNKNOWN if blind else letter, signer=signer, key=fingerprint or key, why=why)
-    return [found.get(item.oid, SignatureCheck(letter="E")) for item in made]
+        said = SignatureCheck(letter=letter, signer=signer, key=fingerprint or key)
+        if letter == "B" and not told.strip():  # git's word where ssh-keygen is not there
+            said = replace(said, letter=_UNKNOWN, why=unrun)
+        found[oid] = replace(said, letter="X") if letter == "U" and _EXPIRED in told else said
+    return found
 
 
 def _apart(repo: Repo, folder: str) -> Git:

@@ -386,6 +386,24 @@ def test_without_ssh_keygen_nobody_is_called_a_forger(alices: Sandbox, tmp_path:
 
 
 @pytest.mark.deep
+def test_a_revoked_and_an_expired_key_are_told_as_such(alices: Sandbox, keys: dict[str, Path]) -> None:
+    alices.ok("snapshot", "--track", "t", "one")
+    alices.git("config", "gpg.ssh.revocationFile", f"{keys[ALICE]}.pub")
+    assert states(alices)["one"][0] == "revoked"
+    assert "with a key that was revoked, SHA256:" in alices.ok("show").out
+    old = f'{ALICE} valid-before="20200101" {Path(f"{keys[ALICE]}.pub").read_text()}'
+    (alices.path / ".git" / "allowed").write_text(old)
+    alices.git("config", "--unset", "gpg.ssh.revocationFile")
+    assert states(alices)["one"][0] == "expired"
+    trusts(alices, {ALICE: keys[ALICE]})
+    alices.git("config", "gpg.ssh.revocationFile", f"{keys[BOB]}.pub")
+    (held,) = blobs(alices).values()
+    forged = held.replace(b"\nsha256 ", b"\nsha256 0")
+    with Baton(str(alices.path)) as baton:
+        assert [said.letter for said in check(baton.repo, [forged, held])] == ["B", "G"]
+
+
+@pytest.mark.deep
 @pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="the program finds us by /proc")
 def test_a_kill_while_the_key_signs_leaves_a_checkpoint_without_a_signature(alices: Sandbox, tmp_path: Path) -> None:
     # git's parent is gitbaton, which git has told apart from itself by its session.
