@@ -484,3 +484,9 @@ def test_an_old_index_follows_when_a_session_ends_and_nobody_waits(talk: Talk) -
     assert not indexed()
     talk.fire("end")
     until(indexed)
+
+
+@pytest.mark.deep
+def test_diffs_of_no_track_and_no_commit(tmp_path: Path) -> None:
+    done = Sandbox.init(tmp_path / "unborn").baton("search", "--in", "diffs", "word")
+    assert (done.code, done.out) == (1, "") and "fatal" not in done.err, done

@@ -136,6 +136,8 @@ def wants(wanted: Selection, raw: bytes) -> bool:
 
 def _links(store: Chains, wanted: Selection, starts: Sequence[Oid], most: int | None) -> list[_Link]:
     """Return chains as one process tells them, the newest of all first; one that is torn, as far as it can be read."""
+    if not starts:  # git would walk from HEAD
+        return []
     words = [] if most is None else [f"--max-count={most}"]
     for name, moment in (("max", wanted.since), ("min", wanted.until)):
         words += [f"--{name}-age={int(moment.timestamp())}"] if moment is not None else []
