@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     Validation = Literal["green", "pending", "failed"]
     Kind = Literal["manual", "auto", "safety", "imported"]
-    Op = Literal["restore", "revert", "undo", "redo"]
+    Op = Literal["restore", "revert", "merge", "undo", "redo"]
 else:
     Validation = Kind = Op = str
 
@@ -26,7 +26,9 @@ KINDS: tuple[Kind, ...] = ("manual", "auto", "safety", "imported")
 BESIDE: tuple[Kind, ...] = ("safety", "imported")
 """The kinds of what stands in no track: states before restores, and turns of a client's own transcripts."""
 STEPPING: tuple[Op, ...] = ("undo", "redo")
-OPS: tuple[Op, ...] = ("restore", "revert", *STEPPING)
+COMPOSED: tuple[Op, ...] = ("revert", "merge")
+"""Steps to files and an index of which no checkpoint is the source."""
+OPS: tuple[Op, ...] = ("restore", *COMPOSED, *STEPPING)
 LAST_PROMPT = "; last prompt: "
 """What stands in the step of a turn's checkpoint between the session's first prompt and its last."""
 TURN_ENDED, NOT_ENDED = "turn ended", "turn not ended"

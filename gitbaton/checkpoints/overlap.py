@@ -274,15 +274,24 @@ def _row(conflicts: Iterable[Conflict]) -> _Row:
         base, ours, theirs = one.stages
         if one.reason == "rename/rename" and base is None:  # told by the name that it had
             continue
-        reason = "add/add" if one.reason == "contents" and base is None and ours and theirs else one.reason
-        mine = OverlapSide(path=one.here, lines=one.lines, entry=ours)
-        other = OverlapSide(path=one.there, lines=one.their_lines, entry=theirs)
-        before = files.get((mine.path, reason))
+        file = overlapping(one)
+        mine, other, key = file.mine, file.other, (file.mine.path, file.reason)
+        before = files.get(key)
         if before is not None:  # git tells of a link and of the file in its place one by one
             mine, other = replace(mine, entry=ours or before.mine.entry), replace(other, entry=theirs or before.other.entry)
-        files[mine.path, reason] = OverlapFile(mine=mine, other=other, reason=reason)
+        files[key] = replace(file, mine=mine, other=other)
     rows = [files[key] for key in sorted(files)]
     return _Row(files=tuple(rows[:_FILES]), more=max(len(rows) - _FILES, 0))
+
+
+def overlapping(one: Conflict) -> OverlapFile:
+    """Return the file in which two tracks do not merge."""
+    base, ours, theirs = one.stages
+    return OverlapFile(
+        mine=OverlapSide(path=one.here, lines=one.lines, entry=ours),
+        other=OverlapSide(path=one.there, lines=one.their_lines, entry=theirs),
+        reason="add/add" if one.reason == "contents" and base is None and ours and theirs else one.reason,
+    )
 
 
 # What the other track did with a file, by git's word for the reason.
@@ -304,18 +313,32 @@ def sentence(one: OverlapFile, other: LiveTrack, now: datetime) -> str:
     from gitbaton.checkpoints.render import age, path_in_line
 
     where = path_in_line(one.mine.path) + (f" {_lines(one.mine.lines)}" if one.mine.lines else "")
-    did = next((text for word, text in _DID.items() if one.reason.startswith(word)), "")
-    if not did and one.other.entry is None:
-        did = "removed it"
-    elif not did and one.mine.entry is None:
-        did = "changed it, which is removed here"
-    elif not did:
-        lines = sum(last - first + 1 for first, last in one.mine.lines)
-        did = f"changed {'them' if lines > 1 else 'it'} too"
     words = said(other)
-    return f"{where}: track {in_quotes(other.name)} {did}, {age(other.stored.checkpoint.created, now)}" + (
+    return f"{where}: track {in_quotes(other.name)} {_did(one)}, {age(other.stored.checkpoint.created, now)}" + (
         f', "{words}"' if words else ""
     )
+
+
+BOTH = ("changed it too", "changed them too", "added it too, otherwise")
+"""How the reason ends why two texts do not merge, of which both sides can stand in the file."""
+
+
+def why(one: OverlapFile, track: str) -> str:
+    """Return why a file does not merge, in words; ``track``: the other one, in words."""
+    return (f"{_lines(one.mine.lines)}: " if one.mine.lines else "") + f"{track} {_did(one)}"
+
+
+def _did(one: OverlapFile) -> str:
+    """The other track's deed with a file, in words."""
+    did = next((text for word, text in _DID.items() if one.reason.startswith(word)), "")
+    if did:
+        return did
+    if one.other.entry is None:
+        return "removed it"
+    if one.mine.entry is None:
+        return "changed it, which is removed here"
+    lines = sum(last - first + 1 for first, last in one.mine.lines)
+    return f"changed {'them' if lines > 1 else 'it'} too"
 
 
 def said(one: LiveTrack) -> str:

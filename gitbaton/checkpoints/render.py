@@ -283,11 +283,14 @@ def restored(stored: Stored, step: Stored | None, back: Back, paths: Sequence[st
         if done.op == "undo" or (done.after is None and not paths):
             return ""
         taken = step.checkpoint.step.removeprefix("before ").removeprefix("redo of ")
+        files = f": {some(len(paths), first_few(paths))}" if paths else ""
         if taken.startswith("revert of "):
             which, _, prompt = taken.removeprefix("revert of ").partition(": ")
             which = f"turn {in_double_quotes(first_line(prompt))}" if prompt else which
             there = "" if own else f" of track {in_quotes(step.checkpoint.track)}"
-            return f"taken back: {which}{there}{f': {some(len(paths), first_few(paths))}' if paths else ''}"
+            return f"taken back: {which}{there}{files}"
+        if taken.startswith("merge of "):
+            return f"taken in: {first_line(taken).removeprefix('merge of ').partition(': ')[0]}{files}"
         said = step.checkpoint.step.partition("restore of ")[2].partition(": ")[2]
         of = f"{in_double_quotes(first_line(said))}{'' if own else f' of track {in_quotes(step.checkpoint.track)}'}"
         return f"put back from {of}: {some(len(paths), first_few(paths))}" if paths else f"the files are those of {of}"

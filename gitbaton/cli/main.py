@@ -41,7 +41,7 @@ def head_start(words: list[str], place: str | None = None) -> Repo | None:
     try:
         repo = discover(place, door="binary")
         repo.prefetch_settings()
-        if verb in ("snapshot", "restore", "revert", "undo", "redo"):
+        if verb in ("snapshot", "restore", "revert", "merge", "undo", "redo"):
             if "--no-files" not in given and not any(w == "-" or w.endswith("=-") for w in words):
                 from gitbaton.git.worktree.index import list_ahead
 

@@ -12,7 +12,8 @@ GROUPS: dict[str, dict[str, str]] = {
         "diff": "show what changed since a checkpoint, or between two",
         "restore": "put files back as they were, losing nothing",
         "revert": "take back what a turn changed, and nothing else",
-        "undo": "take back the newest restore or revert",
+        "merge": "take in what another track did, and commit nothing",
+        "undo": "take back the newest restore, revert or merge",
         "redo": "do again what undo took back",
         "rewind": "pick a turn, see what would change, take it back",
     },
@@ -94,6 +95,7 @@ OLD = {
 FILES = {
     "": "status.standing",
     "revert": "restore.revert",
+    "merge": "restore.merge",
     "undo": "restore.undo",
     "redo": "restore.redo",
     "why": "blame.why",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
 from gitbaton.base.errors import GitError
@@ -13,7 +13,7 @@ from gitbaton.base.values import replace, value
 from gitbaton.git.loose import put_in
 from gitbaton.git.objects import NewObject, commit_data, lookup, new_object, tree_objects
 from gitbaton.git.repo import Repo
-from gitbaton.git.run import Git, checked, configured, mends
+from gitbaton.git.run import Git, checked, configured, mends, zsplit
 from gitbaton.git.treediff import no_index
 
 LEAST = (2, 38)  # the first git that merges so
@@ -92,7 +92,7 @@ def merged(repo: Repo, asked: Sequence[MergeAsk], store: str) -> list[MergeAnswe
     also where git is older than 2.38."""
     if not asked:
         return []
-    sides = {side: _commit(repo, side) for ask in asked for side in (ask.ours, ask.theirs)}
+    sides = {side: side_commit(repo, side) for ask in asked for side in (ask.ours, ask.theirs)}
     put_in(store, list({item.oid: item for item in sides.values()}.values()))
     git = _bound(repo, store)
     pairs = [(sides[ask.ours].oid, sides[ask.theirs].oid) for ask in asked]
@@ -111,11 +111,43 @@ def merged(repo: Repo, asked: Sequence[MergeAsk], store: str) -> list[MergeAnswe
     return _with_lines(repo, git, store, known)
 
 
-def _commit(repo: Repo, side: MergeSide) -> NewObject:
-    """A commit of a side's tree, so that git finds the base, or bases, by itself."""
+def side_commit(repo: Repo, side: MergeSide) -> NewObject:
+    """Return the commit of a side's tree, from which git finds the base, or bases, by itself; its id is what git's markers call
+    the side."""
     above = [side.head] if side.head else []
     data = commit_data(tree=side.tree, parents=above, author=_AUTHOR, message=b"\n")
     return new_object(repo.layout.algorithm, "commit", data)
+
+
+def common_commit(repo: Repo, one: Oid, other: Oid) -> Oid | None:
+    """Return the newest commit that two have in their histories, one of them where there are several; None where there is none.
+    Raises GitError where one of them is not here."""
+    done = repo.git.run("merge-base", one, other)
+    return checked(done, "merge-base").decode("ascii").strip() if done.code != 1 else None
+
+
+def renames(repo: Repo, old: Oid, new: Oid) -> dict[str, str]:
+    """Return the paths of a tree that another one has under another name, with that name, as git's merge finds them."""
+    words = iter(zsplit(repo.git.out("diff-tree", "-r", "-M", "-z", "--name-status", "--diff-filter=R", old, new)))
+    return {source: next(words) for _, source in zip(words, words, strict=False)}
+
+
+def drivers(repo: Repo) -> set[str]:
+    """Return the names of the drivers of the user's that merge files."""
+    return {key[len("merge.") : -len(".driver")] for key in repo.settings() if _DRIVER.match(key)}
+
+
+def undriven(repo: Repo, paths: Collection[str]) -> set[str]:
+    """Return those of the paths that git would merge with a driver of the user's: none is run here, and ``merged`` leaves
+    them as we have them."""
+    settings, names = repo.settings(), drivers(repo)
+    if not names or not paths:
+        return set()
+    stdin = b"".join(os.fsencode(path) + b"\0" for path in paths)
+    fields = zsplit(repo.git.out("check-attr", "-z", "--stdin", "merge", stdin=stdin))
+    usual = (settings.get("merge.default") or ("",))[-1]
+    said = {path: usual if text == "unspecified" else text for path, text in zip(fields[::3], fields[2::3], strict=True)}
+    return {path for path, name in said.items() if name in names}
 
 
 def _bound(repo: Repo, store: str) -> Git:

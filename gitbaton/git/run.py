@@ -210,7 +210,7 @@ _CORE = (
 )
 _NAMED = (
     r"(user|author)\.(name|email)|user\.signingkey|gpg\..*|attr\.tree|hook\..*\.event|filter\..*\.(clean|smudge|process)"
-    r"|merge\..*\.driver"
+    r"|merge\.(.*\.driver|default)"
 )
 _SETTINGS = rf"^(baton\.|advice\.baton|color\.baton\.|core\.({_CORE})$|({_NAMED})$)"
 

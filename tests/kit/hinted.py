@@ -84,6 +84,9 @@ revert @..
 revert --session nowhere
 revert --track t
 revert --track nowhere
+merge --abort
+merge t --porcelain
+merge t -- a.txt --merge
 snapshot
 snapshot ''
 snapshot 'words' --track t
@@ -191,6 +194,14 @@ revert a.txt
 revert @ -- nowhere
 revert @ -- /etc/passwd
 revert ''
+merge
+merge ''
+merge t
+merge nowhere
+merge u --dry-run
+merge u
+merge u -- nowhere
+merge a.txt
 undo
 undo --dry-run
 undo @~1

@@ -83,6 +83,7 @@ FIELDS = {
     "in_shell(parent)": "older",
     "in_shell(checkpoint)": "@",
     "in_shell(order.checkpoint)": "a.txt",
+    "theirs": "side",
     "in_shell(path)": "t",
     "in_shell(place)": "origin",
     "in_shell(remote)": "origin",
@@ -129,7 +130,16 @@ FIELDS = {
     "option": "--track",
 }
 # What stands in a hint for the user's own word.
-WORDS = {"NAME": "t", "TEXT": "text", "CHECKPOINT": "t", "DIR": "older", "PATH": "../beside", "RUN": "r", "STEP": "'a step'"}
+WORDS = {
+    "NAME": "t",
+    "TEXT": "text",
+    "CHECKPOINT": "t",
+    "DIR": "older",
+    "PATH": "../beside",
+    "RUN": "r",
+    "STEP": "'a step'",
+    "TRACK": "side",
+}
 WORDS |= {
     "TURN": "t~1",
     "VERB": "log",

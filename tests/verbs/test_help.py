@@ -18,7 +18,16 @@ from tests.kit.terminals import Terminal
 from tests.promises.test_hints import furnish
 
 # The names in the examples, as they are in the repository that the hints' commands are tried in.
-NAMES = {"parser": "t", "nightly": "r", "publish": "pub", "deploy": "eff", "review": "go", "checks": "p", "attempt": "side"}
+NAMES = {
+    "parser": "t",
+    "nightly": "r",
+    "publish": "pub",
+    "deploy": "eff",
+    "review": "go",
+    "checks": "p",
+    "attempt": "side",
+    "api": "side",
+}
 ALONE = ("rewind", "mcp", "drill")  # they want a terminal, a client, a minute: they have tests of their own
 
 

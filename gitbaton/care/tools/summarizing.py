@@ -104,6 +104,8 @@ def taken_back(baton: Baton, items: Sequence[Stored]) -> frozenset[Oid]:
             steps = replay(baton.store, list(chain.values()))
             for stored in steps.undo:
                 first = chain[steps.begun.get(stored.id, stored.id)].checkpoint.restore
+                if first is not None and first.op == "merge":  # it took nothing back
+                    continue
                 if first is not None and first.op == "revert":
                     reverted.append(stored)
                     continue

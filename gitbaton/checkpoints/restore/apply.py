@@ -49,8 +49,8 @@ _UNWRITABLE = 20
 def carry_out(
     baton: Baton, op: Op, order: Order, permit: Callable[[RestorePlan], None] = lambda plan: None
 ) -> tuple[Restored, list[str]]:
-    """Restore, undo or redo, what ``permit`` does not refuse by raising; what recovering an interrupted one had to say comes
-    along.
+    """Restore, revert, merge, undo or redo, what ``permit`` does not refuse by raising; what recovering an interrupted one had
+    to say comes along.
 
     A file that cannot be written or removed, or that is never still, is left alone, and the rest comes back. No other restore
     of this work tree is at work from the look to the last file. Raises BatonError.
@@ -88,7 +88,12 @@ def carry_out(
 def open_plan(
     baton: Baton, op: Op, order: Order, lock: AbstractContextManager[None] = FREE
 ) -> AbstractContextManager[RestorePlan]:
-    """Return the plan of a restore, a revert, an undo or a redo, good until the block ends; with the lock it can be applied."""
+    """Return the plan of a restore, a revert, a merge, an undo or a redo, good until the block ends; with the lock it can be
+    applied."""
+    if op == "merge":
+        from gitbaton.checkpoints.restore.mergegoal import merging
+
+        return merging(baton, order, lock)
     if op == "revert":
         from gitbaton.checkpoints.restore.turngoal import reverting
 
@@ -154,7 +159,7 @@ class _Restoring:
         remove_intent(self.repo)
         done = self.safety.checkpoint.restore if self.safety else None
         if done is not None and (done.after is None or done.after != done.before):  # the words are others, or a line is told
-            said += self.baton.refresh(only_existing=True, track=self.plan.target.checkpoint.track)
+            said += self.baton.refresh(only_existing=True, track=self.plan.track)
         return Restored(plan=self.plan, safety=self.safety, warnings=(*self.plan.warnings, *said))
 
     def _prepare(self) -> Intent:
@@ -229,9 +234,8 @@ class _Restoring:
         files = self.baton.file_state(captured)
         current = self.baton.store.current()
         tip = self.baton.store.readable(current) if current else None
-        target = plan.target.checkpoint
         checkpoint = Checkpoint(
-            track=target.track,
+            track=plan.track,
             step=self.baton.redactor.text(f"before {plan.name}"),
             kind="safety",
             branch=scene.head.branch,
@@ -262,7 +266,7 @@ class _Restoring:
         too, unless newer ones were written meanwhile."""
         target, store = self.plan.target, self.baton.store
         with suppress(RecordError):  # nobody's words come back where they cannot be read
-            tip = store.tip(target.checkpoint.track)
+            tip = store.tip(self.plan.track)
             if tip is None:
                 return done
             now = stance(store, tip, last_steps(store, tip.checkpoint.track))

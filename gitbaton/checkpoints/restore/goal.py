@@ -61,7 +61,7 @@ class Goal:
     they change. ``converted``: paths at which only attributes make the bytes others; ``links``: symbolic
     links where git made text files of them. ``local``: what this machine had to say of conversions then; None where it is as
     now, or not known. ``composed``: ``staged`` is in no checkpoint. ``again``: the words of a command
-    line that mean the same.
+    line that mean the same. ``track``: the one of which it is a step, and whose words it may change.
     """
 
     op: Op
@@ -82,7 +82,7 @@ class Goal:
     def __init__(self, scene: PresentState, target: Stored, order: Order) -> None:
         self.scene, self.target, self.order = scene, target, order
         self.baton, self.store, self.git = scene.baton, scene.baton.store, scene.repo.git
-        self.asked = AskedPaths(scene, order)
+        self.asked, self.track = AskedPaths(scene, order), target.checkpoint.track
         self.tree: Oid
         self.rules: Oid
         self.staged: Staged
@@ -294,7 +294,7 @@ def staged_in(scene: PresentState, stored: Stored) -> Staged:
 
 
 def staged_by(scene: PresentState, safety: Stored, target: Stored | None) -> Staged:
-    """Return the index of which a step brought entries back: that of its target, or of a revert (None) its own. Raises
+    """Return the index of which a step brought entries back: that of its target, or where it has none (None) its own. Raises
     BatonError."""
     if target is not None:
         return staged_in(scene, target)

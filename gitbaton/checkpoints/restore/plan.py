@@ -222,6 +222,7 @@ class _Planner:
             op=goal.op,
             target=goal.target,
             what=goal.what,
+            track=goal.track,
             steps=tuple(found),
             index=self.order.index,
             scope=self._narrowed(now, then, found, wanted),

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 
 from gitbaton.base.codec import Json, canonical, in_quotes, parse, path_document, path_of
 from gitbaton.base.errors import BatonError, GitError, PathError, RecordError, StaleError
-from gitbaton.base.model import OPS, STEPPING, Head, Oid, Op, Stored, covered
+from gitbaton.base.model import COMPOSED, OPS, STEPPING, Head, Oid, Op, Stored, covered
 from gitbaton.base.system.files import acquire, read_regular, release
 from gitbaton.base.values import cast, replace, value
 from gitbaton.checkpoints.baton import Baton
@@ -289,7 +289,7 @@ class Ends:
         if not forward:
             local = attributes_at(self.store.repo, self.safety.checkpoint.created)
             return conversion_of(self.store.repo, scene.folder, self.before, self.after, local)
-        target = _at(self.store, self.intent.target) if self.intent.op != "revert" else None
+        target = _at(self.store, self.intent.target) if self.intent.op not in COMPOSED else None
         return conversion_of_step(scene, self.safety, target)
 
     def is_at(self, root: str, path: str, conversions: Mapping[bool, Conversion | None], *, forward: bool) -> bool:
@@ -449,7 +449,7 @@ def told(paths: Mapping[str, str]) -> list[str]:
 def _restaging(scene: PresentState, intent: Intent, safety: Stored) -> Restaging:
     """Return what brings the captured index to what an interrupted restore brings back. Raises RecordError."""
     store = scene.baton.store
-    target = _at(store, intent.target) if intent.op != "revert" else None
+    target = _at(store, intent.target) if intent.op not in COMPOSED else None
     hidden = paths_beside(store, target, HIDDEN) if target is not None else None
     return Restaging(scene.repo, scene.facts, staged_by(scene, safety, target), index_scope(store, safety), hidden or ())
 

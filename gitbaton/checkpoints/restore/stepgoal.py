@@ -10,7 +10,7 @@ from functools import cached_property
 
 from gitbaton.base.codec import counted, first_line, in_quotes
 from gitbaton.base.errors import NoAnswerError, NotFoundError, RecordError
-from gitbaton.base.model import IGNORED_HELD, Op, Stored
+from gitbaton.base.model import COMPOSED, IGNORED_HELD, Op, Stored
 from gitbaton.base.values import replace
 from gitbaton.checkpoints.baton import Baton
 from gitbaton.checkpoints.render import first_few, some, title
@@ -73,7 +73,7 @@ class StepGoal(Goal):
         super().__init__(scene, target, order)
         scene.within = True
         self.op, self.position, self.files = op, position, files_of(target)
-        self.reverted = target.checkpoint.restore is not None and target.checkpoint.restore.op == "revert"
+        self.composed_then = target.checkpoint.restore is not None and target.checkpoint.restore.op in COMPOSED
         self.what = _BEFORE.sub("", first_line(title(target)[0])[:LONGEST], count=1)
         self.tree = self.rules = tree_in(scene, target)
         self.operation = self.files.operation
@@ -106,7 +106,7 @@ class StepGoal(Goal):
 
     def _left(self) -> Staged:
         """Return the index of which the step brought entries back; HEAD's of then where the checkpoint is gone."""
-        if self.source is not None or self.reverted:
+        if self.source is not None or self.composed_then:
             with suppress(RecordError):
                 return staged_by(self.scene, self.target, self.source)
         tree = self.heads[0] if self.heads else self.scene.facts.tree
@@ -114,10 +114,10 @@ class StepGoal(Goal):
 
     @cached_property
     def source(self) -> Stored | None:
-        """The checkpoint that the step brought back; None of a revert, and where it is gone, or its files are."""
+        """The checkpoint that the step brought back; None of a revert or a merge, and where it is gone, or its files are."""
         done = self.target.checkpoint.restore
         with suppress(NotFoundError, RecordError):
-            found = self.baton.resolve(done.target) if done is not None and not self.reverted else None
+            found = self.baton.resolve(done.target) if done is not None and not self.composed_then else None
             return found if found is not None and found.checkpoint.files is not None else None
         return None
 
@@ -174,7 +174,7 @@ class StepGoal(Goal):
 
     def warnings(self, changing: Sequence[Difference]) -> list[str]:
         """Return warnings of other bytes that are put over files that were committed or edited since the step."""
-        first, committed = self.what.partition(" ")[0], self.committed or {}  # "restore" or "revert"
+        first, committed = self.what.partition(" ")[0], self.committed or {}  # "restore", "revert" or "merge"
         both = {d.path for d in changing if d.path in committed and committed[d.path] == d.now}
         edited = len(set(self.moved(changing)) - both)
         said, found = f"this {self.op} puts other bytes over", list[str]()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gitbaton.base.model import STEPPING, Oid, Op, Stored
+from gitbaton.base.model import COMPOSED, STEPPING, Oid, Op, Stored
 from gitbaton.base.values import TYPE_CHECKING, value
 
 if TYPE_CHECKING:
@@ -42,6 +42,8 @@ class Order:
     Of a revert ``checkpoint`` names a turn, or the turns of a range ``A..B``, and "" the newest one; ``session`` is an id, or
     the beginning of one, of the session of the turns; ``merge`` writes conflicts into the files; ``track`` is that of
     the newest turn, and of ``@``, by default the current one.
+
+    Of a merge ``checkpoint`` names the other track, or a checkpoint of it; ``merge`` is as of a revert.
     """
 
     checkpoint: str = "@"
@@ -80,7 +82,7 @@ class RestorePlan:
     how files are checked out where that is not as now, ``links`` what becomes a symbolic link whatever core.symlinks says;
     ``digest`` is the same for the same plan. ``whole``: a checkpoint's whole state comes back. ``composed``: ``staged`` is in
     no checkpoint.
-    ``again``: the words of a command line that mean the same.
+    ``again``: the words of a command line that mean the same. ``track``: the one of which it is a step.
 
     ``notes`` are to be read before it is carried out; ``own`` are the paths that change and are edits of the user's own, which
     no checkpoint holds yet, ``strangers`` those that are left because another session wrote them.
@@ -101,6 +103,7 @@ class RestorePlan:
     warnings: tuple[str, ...]
     scene: PresentState
     what: str
+    track: str
     staged: Staged
     hidden: Collection[str] = ()
     conversion: Conversion | None = None
@@ -125,6 +128,8 @@ class RestorePlan:
     @property
     def unknown(self) -> int:
         """Number of files that stay though the checkpoint does not hold them; an exact restore would remove them."""
+        if self.op in COMPOSED:
+            return 0
         return sum(step.action == "keep" and step.reason != IGNORED_THEN for step in self.steps)
 
     @property

@@ -475,6 +475,18 @@ def revert(_: Baton, call: ToolCall) -> Order:
     )
 
 
+def merge(_: Baton, call: ToolCall) -> Order:
+    """The order to take in another track's work."""
+    given = call.given
+    return Order(
+        checkpoint=given["track"],
+        paths=_paths(given.get("paths", ())),
+        directory=call.place,
+        merge=given.get("merge", False),
+        foreign=given.get("foreign", False) or not given.get("apply", False),
+    )
+
+
 def step(_: Baton, call: ToolCall) -> Order:
     """The order of an undo or a redo."""
     return Order(force=call.given.get("force", False))
@@ -651,12 +663,19 @@ _FORCE = _flag(False, "Also change what is somebody else's work.")
 _PATHS = _texts("Only these paths, relative to where the server was started.")
 
 
-def _changing(op: Op, about: str, ordered: Callable[[Baton, ToolCall], Order], /, **arguments: dict[str, Any]) -> Tool:
+def _changing(
+    op: Op,
+    about: str,
+    ordered: Callable[[Baton, ToolCall], Order],
+    needed: tuple[str, ...] = (),
+    /,
+    **arguments: dict[str, Any],
+) -> Tool:
     """A tool that changes files: it answers with the plan of what is ``ordered``, or carries it out."""
     return Tool(
         name=op,
         about=f"{about} {_PLANS}",
-        arguments=_schema(**arguments, **_APPLY),
+        arguments=_schema(needed, **arguments, **_APPLY),
         result=_result(
             ("op", "what", "plan", "target", "safety", "paths", "index", "warnings", "applied"),
             op={"type": "string", "const": op},
@@ -852,8 +871,20 @@ TOOLS = (
         dry_run=_flag(True, "As without 'apply'."),
     ),
     _changing(
+        "merge",
+        "Take another track's work into the files, three-way as git merge would, and commit nothing: HEAD and index stay, and "
+        "what does not merge is a conflict that is left.",
+        merge,
+        ("track",),
+        track=_text("The other track: its newest checkpoint; any name of a checkpoint does."),
+        paths=_PATHS,
+        merge=_flag(False, "Where texts do not merge, write both sides into the file, with markers."),
+        foreign=_flag(False, "Allow a track that was fetched from elsewhere."),
+        dry_run=_flag(True, "As without 'apply'."),
+    ),
+    _changing(
         "undo",
-        "Take back the newest restore or revert of this work tree, and nothing else; 'redo' brings it back.",
+        "Take back the newest restore, revert or merge of this work tree, and nothing else; 'redo' brings it back.",
         step,
         force=_FORCE,
     ),

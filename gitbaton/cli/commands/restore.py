@@ -1,4 +1,4 @@
-"""``git baton restore``, ``revert``, ``undo`` and ``redo``: carry a plan out, show it, write a conversation back."""
+"""``git baton restore``, ``revert``, ``merge``, ``undo`` and ``redo``: carry a plan out, show it, write a conversation back."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 from gitbaton.base import terminal
 from gitbaton.base.codec import Json, counted, in_quotes, path_document, plain
 from gitbaton.base.errors import BatonError, NoAnswerError, NotFoundError, StoppedError, UsageError
-from gitbaton.base.model import Op, Stored
+from gitbaton.base.model import COMPOSED, Op, Stored
 from gitbaton.base.values import replace
 from gitbaton.checkpoints import restore
 from gitbaton.checkpoints.baton import Baton
@@ -337,7 +337,7 @@ def show_plan(
 
         print_json(rewinding.document(plan, safety, (*facts(plan), *said)))
         return
-    if plan.op == "revert" and dry_run and plan.steps:
+    if plan.op in COMPOSED and dry_run and plan.steps:
         terminal.say(fitted(f"would be done: {brief(plan.what)}"))
     terminal.say_lines([*facts(plan), *step_lines(plan, safety, dry_run=dry_run, verbose=verbose)])
     if safety is not None:
@@ -364,13 +364,18 @@ def facts(plan: RestorePlan) -> list[str]:
 
 def plan_hints(plan: RestorePlan) -> list[str]:
     """Return hints for paths that were left as conflicts."""
+    from gitbaton.checkpoints.overlap import BOTH
+
     lost = any(step.action == "refuse" and step.reason.endswith(" is not here, or torn") for step in plan.steps)
     reasons = {step.reason for step in plan.steps if step.action == "conflict"}
-    back, undecided = plan.op == "revert", any(reason.endswith(UNDECIDED) for reason in reasons)
+    back, undecided = plan.op in COMPOSED, any(reason.endswith(UNDECIDED) for reason in reasons)
     others, unmerged = bool(reasons - {UNMERGED}), UNMERGED in reasons
     rows = (
         (lost, "'git baton doctor --mend' finds again what is gone, where it is anywhere; --from-remote asks a remote, too"),
-        (back and TEXT in reasons, "--merge writes both sides of such a text into the file, with markers"),
+        (
+            back and any(reason.endswith((TEXT, *BOTH)) for reason in reasons),
+            "--merge writes both sides of such a text into the file, with markers",
+        ),
         (back and undecided, "a path that is named is taken back all the same, and undo brings it back"),
         (back and unmerged, "an unmerged path is yours to resolve"),
         (not back and others, "a conflict is somebody else's change; --force overwrites it, and undo brings it back"),
@@ -458,10 +463,55 @@ def revert(
             return carry_out(baton, "revert", order, dry_run=dry_run, json=json, verbose=verbose)
 
 
-def undo(ctx: Invocation, dry_run: DryRun = False, force: Force = False, verbose: Verbose = False, json: AsJson = False) -> int:
-    """Take back the newest restore or revert of this work tree.
+def merge(
+    ctx: Invocation,
+    words: Annotated[
+        Optional[list[str]],
+        Argument(metavar="TRACK [--] [PATH]...", help="The other track; any name of a checkpoint does."),
+    ] = None,
+    dry_run: DryRun = False,
+    mark: Annotated[bool, Option("--merge", help="Where texts do not merge, write the conflict into the file.")] = False,
+    foreign: Annotated[bool, Option("--foreign", help="Allow a track that was fetched from elsewhere.")] = False,
+    verbose: Verbose = False,
+    json: AsJson = False,
+) -> int:
+    """Merge another track's newest checkpoint into this work tree, and commit nothing.
 
-    It touches what that restore touched, and nothing else. What was changed there since is in a safety checkpoint:
+    It and the files as they are here are merged as 'git merge' would merge commits of them: three-way,
+    against what the histories of both have in common, with renames. Neither has to commit for it, and nothing is committed:
+    HEAD, branches and index stay.
+
+    What does not merge is a conflict, named and left alone; with --merge its markers are in the file. No merge driver is run.
+    What a merge of the track before brought, or HEAD has, is not taken in twice, and what was done with it since stays; a PATH
+    that is named is merged anew. PATH is a pathspec, as seen from the current directory.
+
+    Every byte is in a safety checkpoint first: 'git baton undo' brings it back. Exits with 1 when a path was left as a conflict
+    or refused.
+
+    Examples:
+        git baton merge api --dry-run   # what would be done to which file
+        git baton merge api
+        git baton merge api --merge -- src   # only there, with markers where texts do not merge
+    """
+    tracks, paths = divided(ctx, words or [], 1)
+    name = tracks[0] if tracks else None
+    if name is None:
+        raise UsageError("merge needs the name of a track", "'git baton tracks' lists them")
+    with opened(ctx, dry_run=dry_run, talks="" if json else "merging files") as baton:
+        order = Order(
+            checkpoint=name,
+            paths=tuple(paths),
+            directory=ctx.obj.repo_root or os.getcwd(),
+            merge=mark,
+            foreign=foreign or dry_run,
+        )
+        return carry_out(baton, "merge", order, dry_run=dry_run, json=json, verbose=verbose)
+
+
+def undo(ctx: Invocation, dry_run: DryRun = False, force: Force = False, verbose: Verbose = False, json: AsJson = False) -> int:
+    """Take back the newest restore, revert or merge of this work tree.
+
+    It touches what that step touched, and nothing else. What was changed there since is in a safety checkpoint:
     'git baton redo' brings it back. What you staged or committed since stays so: of the index only comes back what is as
     that restore left it.
 
