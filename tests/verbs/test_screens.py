@@ -141,6 +141,18 @@ def test_tracks(repo: Sandbox, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
 
 
 @pytest.mark.deep
+def test_overlap(repo: Sandbox, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(repo.path)
+    beside = Sandbox(tmp_path / "beside")
+    repo.git("worktree", "add", "-q", str(beside.path), "-b", "api")
+    for place, track in ((repo, "parser"), (beside, "api")):
+        place.write("a.txt", f"{track}\n")
+        take(place, track, f"{track} begun", at(minutes=31))
+    shown = screens(monkeypatch, repo, "overlap", code=1, wraps=True)
+    assert shown == kept("overlap", shown)
+
+
+@pytest.mark.deep
 def test_alone(house: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     shown = screens(monkeypatch, house)
     assert shown == kept("alone", shown)
