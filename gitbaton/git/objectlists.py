@@ -19,11 +19,6 @@ from gitbaton.git.run import Git, checked, mends
 _WANTED = 1000
 _HEX = rb"[0-9a-f]+\Z"
 _ENTRY = {form: re.compile(rb"(?s)[0-7]{5,6} ([^\0]+)\0.{%d}" % size) for form, size in (("sha1", 20), ("sha256", 32))}
-_HELD = {  # of a submodule's entry nothing
-    form: re.compile(rb"(?s)(?:160000 [^\0]+\0.{%d}|[0-7]{5,6} [^\0]+\0(.{%d}))" % (size, size))
-    for form, size in (("sha1", 20), ("sha256", 32))
-}
-_ABOVE = re.compile(rb"(?m)^(?:tree|parent|object) ([0-9a-f]+)$")
 _LOG = (
     *("--literal-pathspecs", "log", "-z", "--reverse", "--raw", "--no-abbrev", "--no-renames", "--no-notes", "--no-decorate"),
     *("--no-color", "--no-ext-diff", "--diff-merges=first-parent", "--format=%H"),
@@ -280,30 +275,6 @@ def kinds(repo: Repo, oids: Iterable[Oid]) -> dict[Oid, str]:
             kind, _, size = said.partition(b" ")
             at, last = end + 1 + (int(size) + 1 if size else 0), (oid, kind if size else b"")
     process.finish()
-    return found
-
-
-def held(repo: Repo, oids: Iterable[Oid], among: Iterable[Oid]) -> dict[Oid, tuple[Oid, ...]]:
-    """Return what each of some commits, tags and trees holds ``among`` objects: of a commit its tree before its parents. Raises
-    GitError where one cannot be read."""
-    found, known = dict[Oid, tuple[Oid, ...]](), {bytes.fromhex(oid): oid for oid in among}
-    entries, data, at = _HELD[repo.layout.algorithm], b"", 0
-    process = repo.git.start("cat-file", "--batch", "--buffer", stdin=_lines(oids))
-    for piece in process.pieces():
-        data, at = data[at:] + piece, 0
-        while (end := data.find(b"\n", at) + 1) > 0:
-            oid, _, said = data[at : end - 1].partition(b" ")
-            kind, _, size = said.partition(b" ")
-            after = end + int(size or 0)
-            if after >= len(data):
-                break
-            raw, at = data[end:after], after + 1
-            if kind == b"tree":
-                below = entries.findall(raw)
-            else:
-                below = [bytes.fromhex(one.decode("ascii")) for one in _ABOVE.findall(raw.partition(b"\n\n")[0])]
-            found[oid.decode("ascii")] = tuple([known[one] for one in below if one in known])
-    checked(process.finish(), "cat-file")
     return found
 
 

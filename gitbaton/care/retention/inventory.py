@@ -384,16 +384,14 @@ def costs(baton: Baton) -> tuple[Cost, ...]:
             kind, named = kind_of(ref)
             name = (named if isinstance(named, str) else ref) if kind in ("track", "fetched", "other") else ""
             parts.setdefault((kind, name), []).append(oid)
-    tips = {oid for oids in parts.values() for oid in oids}
-    others = set(user_tips(store)) - tips
-    ours = objectlists.disk_sizes(baton.repo, objectlists.reached(baton.repo, tips, others))
-    below = objectlists.held(baton.repo, (oid for oid, size in ours.items() if size.kind != "blob"), ours)
+    others = set(user_tips(store)) - {oid for oids in parts.values() for oid in oids}
     since = objectlists.reached(baton.repo, others, _first(store, parts)).keys()
-    reached = {part: _below((oid for oid in oids if oid in ours), below) - since for part, oids in parts.items()}
+    reached = {part: objectlists.reached(baton.repo, oids, others).keys() - since for part, oids in parts.items()}
     times = Counter(oid for oids in reached.values() for oid in oids)
+    sizes = {oid: size.bytes for oid, size in objectlists.disk_sizes(baton.repo, times.keys()).items()}
 
     def total(oids: Iterable[Oid], *, alone: bool) -> int:
-        return sum(ours[oid].bytes for oid in oids if (times[oid] == 1) == alone)
+        return sum(sizes.get(oid, 0) for oid in oids if (times[oid] == 1) == alone)
 
     found = [
         Cost(kind=kind, name=name, own=total(oids, alone=True), shared=total(oids, alone=False))
@@ -413,17 +411,6 @@ def _log(repo: Repo) -> int:
             return sum(file.stat(follow_symlinks=False).st_blocks * 512 for file in files)
     except OSError:
         return 0
-
-
-def _below(tips: Iterable[Oid], held: Mapping[Oid, Sequence[Oid]]) -> set[Oid]:
-    """Return some objects and all that they hold."""
-    found, todo = set[Oid](), list(tips)
-    while todo:
-        oid = todo.pop()
-        if oid not in found:
-            found.add(oid)
-            todo += held.get(oid, ())
-    return found
 
 
 def _first(store: Store, parts: Mapping[tuple[str, str], list[Oid]]) -> list[Oid]:

@@ -74,7 +74,7 @@ def test_any_checkpoint_gives_back_its_value_its_bytes_and_its_id(c: Checkpoint)
     raw = encode(c)
     hold(raw)
     assert decode(raw) == c
-    names = Checkpoint.__match_args__
+    names: tuple[str, ...] = Checkpoint.__match_args__
     assert [getattr(known(raw), name) for name in names] == [getattr(c, name) for name in names], "each by itself"
     assert known(raw) == c and hash(known(raw)) == hash(c) and replace(known(raw), note="n") == replace(c, note="n")
     assert encode(decode(raw)) == raw and blob_id(encode(decode(raw))) == blob_id(raw)
