@@ -37,7 +37,8 @@ FEW = 20  # pairs that are merged for a screen
 _FILES = 200  # of one pair that are kept
 _KEPT, _BYTES = 2000, 8 << 20  # pairs that are known, and bytes of them
 _WORDS, _RANGES = 60, 3  # characters of what a track is at, and ranges of lines, that are told
-_HEADER = "gitbaton overlaps 1"
+_HEADER = "gitbaton overlaps 2"
+_COMMITS = 10_000  # of one track's history among which another's tree is looked for
 _BEHIND = 200  # checkpoints below a track's newest among which a remote's is looked for
 
 
@@ -241,8 +242,8 @@ class _Row:
 
 
 def _merged(baton: Baton, pairs: Sequence[tuple[LiveTrack, LiveTrack]]) -> dict[str, _Row | None]:
-    """Merge pairs, and with those that do not merge each track's own commits: where they hold what the other one has, it is
-    done with, whatever has become of its lines since."""
+    """Merge pairs, and with those that do not merge each track's own commits: where they hold what the other one has, or one of
+    them is what the other one has, it is done with, whatever has become of its lines since."""
     from gitbaton.git.mergetree import MergeAsk, MergeSide, merged
     from gitbaton.git.worktree.capture import private_folder
 
@@ -253,19 +254,31 @@ def _merged(baton: Baton, pairs: Sequence[tuple[LiveTrack, LiveTrack]]) -> dict[
         asks = [MergeAsk(ours=mine.side, theirs=other.side) for mine, other in ordered.values()]
         answers = dict(zip(ordered, merged(baton.repo, asks, folder), strict=True))
         later: list[tuple[str, Oid, MergeAsk]] = []
+        done = set[str]()
         for key, answer in answers.items():
             mine, other = ordered[key]
             if answer is None or answer.clean or mine.side.head == other.side.head:
                 continue
             for side, beside in ((mine, other), (other, mine)):
+                if _committed(baton, beside.side, side.side.head):
+                    done.add(key)
                 tree = baton.store.tree_of(side.side.head)
                 if tree is not None:
                     own = MergeSide(tree=tree, head=side.side.head)
                     later.append((key, tree, MergeAsk(ours=own, theirs=beside.side)))
         held = merged(baton.repo, [ask for _, _, ask in later], folder)
-    done = {key for (key, tree, _), answer in zip(later, held, strict=True) if answer and answer.clean and answer.tree == tree}
+    done |= {key for (key, tree, _), answer in zip(later, held, strict=True) if answer and answer.clean and answer.tree == tree}
     rows = {key: _row(answer.conflicts.values()) if answer is not None else None for key, answer in answers.items()}
     return {**rows, **dict.fromkeys(done, _Row())}
+
+
+def _committed(baton: Baton, side: MergeSide, head: Oid | None) -> bool:
+    """Whether a commit in the history of ``head``, since that on which a side stands, has just the side's tree."""
+    if head is None:
+        return False
+    since = [f"^{side.head}"] if side.head else []
+    words = ("rev-list", "--no-commit-header", "--format=%T", f"--max-count={_COMMITS}", head, *since, "--")
+    return side.tree in baton.repo.git.run(*words).out.decode("ascii").split()
 
 
 def _row(conflicts: Iterable[Conflict]) -> _Row:

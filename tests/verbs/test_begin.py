@@ -10,6 +10,7 @@ from tests.kit import Sandbox
 from tests.kit.tiers import some
 
 NONE = "No checkpoints here yet.\n"
+ASK = "'git baton agent doctor' says whether they run"
 TAKE, INSTALL = 'git baton snapshot "what is done" --next-cmd "what is next"', "git baton agent install claude"
 ASKED = ((), ("resume",), ("resume", "--live"), ("status",), ("tracks",), ("log",), ("log", "--all"), ("log", "--graph"))
 
@@ -33,6 +34,7 @@ def test_who_asks_for_one_is_told_that_it_is_not_there(repo: Sandbox) -> None:
     for words in (
         ("verify",),
         ("verify", "-q"),
+        ("verify", "--signatures"),
         ("show",),
         ("diff",),
         ("resume", "@"),
@@ -47,15 +49,16 @@ def test_who_asks_for_one_is_told_that_it_is_not_there(repo: Sandbox) -> None:
 def test_an_install_that_is_there_is_not_advised(repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     repo.ok("agent", "install", "codex", "--user")
     assert (
-        repo.ok("status").out == f"{NONE}{TAKE}  take one\nthe hooks of Codex are installed: they act here once there is one\n"
+        repo.ok("status").out
+        == f"{NONE}{TAKE}  take one\nthe hooks of Codex are installed, to act here once there is one: {ASK}\n"
     )
     repo.git("config", "--global", "baton.everywhere", "true")
-    assert repo.ok("tracks").out.endswith("the hooks of Codex are installed: they take one at the end of a turn\n")
+    assert repo.ok("tracks").out.endswith(f"the hooks of Codex are installed, to act here at the end of a turn: {ASK}\n")
     repo.git("config", "--global", "--unset", "baton.everywhere")
     repo.ok("agent", "install", "claude")
     monkeypatch.setenv("COLUMNS", "60")
-    *_, row, rest = repo.ok().out.splitlines()
-    assert f"{row} {rest.strip()}" == "the hooks of Claude Code, Codex are installed: they take one at the end of a turn"
+    said = " ".join(" ".join(repo.ok().out.splitlines()).split())
+    assert said.endswith(f"the hooks of Claude Code, Codex are installed, to act here at the end of a turn: {ASK}")
 
 
 def test_a_remote_that_may_have_some_is_asked_first(repo: Sandbox, tmp_path: Path) -> None:

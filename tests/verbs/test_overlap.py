@@ -14,7 +14,8 @@ from tests.kit import Sandbox
 from tests.kit.agents import untouched
 from tests.kit.pairs import TEXT, P, both, line, move, remove, write
 
-NONE = "nothing overlaps: the newest states of {} merge\n"
+NONE = "nothing overlaps: {} merge, as of their newest checkpoints\n"
+SOME = "{} would not merge, as of their newest checkpoints\nto compare two: git baton diff {}\n"
 
 
 @pytest.fixture
@@ -47,7 +48,8 @@ def test_the_lines_that_two_tracks_changed(desk: Callable[[str], Sandbox]) -> No
     shown = web.baton("overlap")
     assert shown.code == 1, shown.err
     assert shown.out.startswith(f"web:\n  {P} line 10: track 'api' changed it too, ")
-    assert shown.out.endswith(', "add refunds"\n1 pair of 2 live tracks would not merge\n')
+    assert shown.out.endswith(', "add refunds"\n' + SOME.format("1 pair of 2 live tracks", "web api"))
+    assert api.baton("diff", "web", "api").code == 0
     there = api.baton("overlap")
     assert there.code == 1 and f"  {P} lines 10-11: track 'web' changed them too, " in there.out
     assert untouched(web) == before
@@ -89,7 +91,7 @@ def test_only_with_some_tracks(desk: Callable[[str], Sandbox]) -> None:
     api, web, doc = desk("api"), desk("web"), desk("doc")
     for box in (api, web, doc):
         did(box, f"at {box.path.name}", line(P, 10, box.path.name))
-    assert web.baton("overlap").out.endswith("3 pairs of 3 live tracks would not merge\n")
+    assert web.baton("overlap").out.endswith(SOME.format("3 pairs of 3 live tracks", "web doc"))
     shown = web.baton("overlap", "doc")
     assert shown.code == 1 and shown.out.startswith("doc:\n") and "2 pairs of 3" in shown.out
     gone = web.baton("overlap", "nobody")
@@ -116,6 +118,30 @@ def test_what_was_merged_already_is_done_with(desk: Callable[[str], Sandbox]) ->
     assert web.baton("overlap").code == 0 and api.baton("overlap").code == 0
     did(api, "go on", line(P, 10, "api again"))
     assert web.baton("overlap").code == 1
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("follows", ["nothing", "merge", "edit"])
+def test_what_was_merged_with_conflicts_is_done_with_on_both_sides(desk: Callable[[str], Sandbox], follows: str) -> None:
+    api, docs = desk("api"), desk("docs")
+    for box in (api, docs):
+        did(box, "at it", line(P, 10, box.path.name))
+        box.git("commit", "-qam", box.path.name)  # no checkpoint follows
+    assert api.baton("overlap").code == docs.baton("overlap").code == 1
+    api.try_git("merge", "-q", "docs")
+    api.git("checkout", "-q", "--ours", P)
+    both(line(P, 10, "resolved"))(api.path)
+    api.git("commit", "-qam", "both")
+    api.ok("snapshot", "merged", "--track", "api")
+    if follows == "merge":
+        docs.git("merge", "-q", "api")
+    if follows == "edit":
+        did(docs, "go on", line(P, 10, "docs again"))
+    code = 1 if follows == "edit" else 0
+    assert [box.baton("overlap").code for box in (api, docs)] == [code, code]
+    if follows == "merge":
+        did(docs, "go on from both", line(P, 10, "docs again"))
+        assert [box.baton("overlap").code for box in (api, docs)] == [0, 0]
 
 
 @pytest.mark.deep

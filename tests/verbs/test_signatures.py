@@ -333,6 +333,12 @@ def test_a_foreign_track_says_whose_signature_it_has(
     other.ok("snapshot", "--track", "nobodys", "nobodys")
     other.ok("sync", "--yes", "hub")
     alices.git("remote", "add", "hub", str(bare.path))
+    alices.ok("fetch", "hub")
+    assert {step: state for step, (state, _) in states(alices).items()} == {
+        "bobs": "good",
+        "mallorys": "untrusted",
+        "nobodys": "missing",
+    }
     alices.ok("sync", "--yes", "hub")
     told = {track: alices.ok("resume", "--track", track).err for track in ("bobs", "mallorys", "nobodys")}
     assert f"came from elsewhere; signed by '{BOB}'\n" in told["bobs"]

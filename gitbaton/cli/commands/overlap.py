@@ -6,6 +6,8 @@ from gitbaton.base import terminal
 from gitbaton.base.codec import Json, counted, in_quotes, path_document, plain, timestamp
 from gitbaton.checkpoints.baton import Baton
 from gitbaton.checkpoints.overlap import MOST, LiveTrack, Overlap, OverlapSide, live, overlaps, said, sentence
+from gitbaton.checkpoints.render import in_shell
+from gitbaton.cli.columns import broken, screen
 from gitbaton.cli.common import AsJson, opened, paged, print_json, warn_all
 from gitbaton.cli.options import Argument, Invocation
 
@@ -22,8 +24,8 @@ def command(
 
     A track is live where it has moved in the last day: here, in another work tree, or in a clone of which it was fetched. The
     newest checkpoints of each two of different work trees are merged in memory, as 'git merge' would merge commits of them;
-    what merges is not listed. Nothing is changed and nothing is locked, and no merge driver is run. The lines are those of the
-    file as the first track has it. Exit status: 0 none, 1 some.
+    what has changed since is not looked at, and what merges is not listed. Nothing is changed and nothing is locked, and no
+    merge driver is run. The lines are those of the file as the first track has it. Exit status: 0 none, 1 some.
 
     Examples:
         git baton overlap
@@ -48,7 +50,7 @@ def command(
             with paged(ctx, baton):
                 _say(baton, seen, tracks=len(known))
         else:
-            terminal.say(f"nothing overlaps: the newest states of {counted(len(known), 'live track')} merge")
+            terminal.say(f"nothing overlaps: {counted(len(known), 'live track')} merge, as of their newest checkpoints")
     left = len(every) - len(known)
     warn_all([f"only the newest {MOST} live tracks are compared, and {left} are not"] if left else [])
     warn_all([f"{in_quotes(a)} and {in_quotes(b)} are not compared: an object of them is not here" for a, b in found.unknown])
@@ -65,7 +67,10 @@ def _say(baton: Baton, found: list[Overlap], *, tracks: int) -> None:
         terminal.say_lines(f"{mark}{sentence(file, one.other, now)}" for file in one.files)
         if one.more:
             terminal.say(f"{mark}and {counted(one.more, 'file')} more with track {in_quotes(one.other.name)}")
-    terminal.say(f"{counted(len(found), 'pair')} of {counted(tracks, 'live track')} would not merge")
+    told = f"{counted(len(found), 'pair')} of {counted(tracks, 'live track')} would not merge, as of their newest checkpoints"
+    terminal.say_lines(broken(told, screen()[0]))
+    ends = " ".join(in_shell(one.name) for one in (found[0].mine, found[0].other))
+    terminal.say_lines(broken(f"to compare two: git baton diff {ends}", screen()[0]))
 
 
 def document(one: Overlap) -> dict[str, Json]:

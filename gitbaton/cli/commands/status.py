@@ -489,8 +489,9 @@ def begin(baton: Baton, look: Look) -> None:
         plugged = any(row.level == "plugin" for row in there) and baton.repo.boolean("baton.everywhere", default=True)
         acts = plugged or baton.repo.boolean("baton.everywhere") or any(row.level == "project" for row in there)
         names = ", ".join(dict.fromkeys(row.client.title for row in there))
-        when = "they take one at the end of a turn" if acts else "they act here once there is one"
-        terminal.say_lines(broken(f"the hooks of {names} are installed: {when}", look.columns))
+        when = "at the end of a turn" if acts else "once there is one"  # a client that does not trust them runs none
+        said = f"the hooks of {names} are installed, to act here {when}: 'git baton agent doctor' says whether they run"
+        terminal.say_lines(broken(said, look.columns))
 
 
 def _fetching(baton: Baton) -> list[tuple[str, str]]:

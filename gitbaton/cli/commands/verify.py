@@ -62,10 +62,10 @@ def command(
 
     With --ci --signed only a run counts that a checkpoint with a good signature tells of.
 
-    With --signatures it exits 0 where every checkpoint has a good signature by a key that is trusted here, and names the
-    others: without a signature, by another key, forged, or with that of another checkpoint. Git judges, as of signed commits:
-    by gpg.ssh.allowedSignersFile, without which your own key alone is trusted, or by gpg's trust. CHECKPOINT is a track, or one
-    checkpoint. Snapshots are signed where baton.sign is true.
+    With --signatures it exits 0 where every checkpoint, fetched ones too, has a good signature by a key that is trusted
+    here, and names the others: without a signature, by another key, forged, or with that of another checkpoint. Git judges,
+    as of signed commits: by gpg.ssh.allowedSignersFile, without which your own key alone is trusted, or by gpg's trust.
+    CHECKPOINT is a track, or one checkpoint. Snapshots are signed where baton.sign is true.
 
     Examples:
         git baton verify
@@ -119,8 +119,10 @@ def _signatures(ctx: Invocation, name: Optional[str], *, quiet: bool, json: bool
 
     with opened(ctx, talks="" if json or quiet else "checking signatures") as baton:
         if name is None:
-            found = baton.store.everything(baton.store.chains()[0])
+            found = baton.store.whole()
             items, problems = found.items, found.problems
+            if not items and not problems:
+                raise baton.store.none()
         elif baton.is_track(name):
             found = baton.history(name)
             items, problems = found.items, found.problems
@@ -147,8 +149,6 @@ def _signatures(ctx: Invocation, name: Optional[str], *, quiet: bool, json: bool
                     line = f"  {'> ' if stored.foreign else ''}{short[stored.id]} {verdict.words}: {step}"
                     terminal.say_lines(broken(line, screen()[0]))
         warn_all(warnings)
-        if not rows:
-            terminal.say("no checkpoints here")
     return code
 
 

@@ -116,9 +116,9 @@ def test_list_and_doctor_see_the_plugin_of_a_client(repo: Sandbox, name: str) ->
     said = repo.baton("agent", "doctor").out
     assert f"{name} plugin: {row['plugin']} is on, in '~/{path}'" in said
     assert "ok   plugin reach: a plugin acts in every repository in which its client works" in said
-    assert "the hooks of" in repo.ok("status").out and "they take one at the end of a turn" in repo.ok("status").out
+    assert "the hooks of" in repo.ok("status").out and "to act here at the end of a turn" in repo.ok("status").out
     repo.git("config", "--global", "baton.everywhere", "false")
-    assert "they act here once there is one" in repo.ok("status").out
+    assert "to act here once there is one" in repo.ok("status").out
     repo.ok("agent", "install", name)
     assert "with the hooks in '" in repo.baton("agent", "doctor").out
     if on:
