@@ -122,7 +122,7 @@ def resolve(
         names = map(in_shell, sorted(torn))
         raise NotFoundError(said, *(f"what cannot be read is said by: git baton log --track {name}" for name in names))
     if not found and not known:
-        raise NotFoundError(unknown(name), TAKE_ONE)
+        raise NotFoundError(unknown(name), *(comes_back(store, wanted) or [TAKE_ONE]))
     if not found and notes and (branch := branch or _branch(store, wanted)) is not None:
         raise _no_track(store, *branch, noted=bool(standing))
     if not found and (turn := _TURN.match(wanted)):
@@ -154,12 +154,15 @@ def only_branch(name: str) -> str:
 
 
 def comes_back(store: Store, track: str) -> list[str]:
-    """Return the hint at how a deleted track comes back; none where no track of the name was deleted here."""
+    """Return the hint at how a deleted track comes back, or at the imported turns that a name like a track's stands for; none
+    where no track of the name was deleted here, and nothing was imported."""
     from gitbaton.checkpoints.store.revision import find_deleted
 
     with suppress(RecordError, UsageError):
         if find_deleted(store.repo, check_track(track)):
             return [f"'git baton tracks restore {in_shell(track)}' brings back the one that was deleted"]
+    if track.startswith(imported.track_name("")) and imported.commits(store, limit=1):
+        return ["imported turns are of no track: git baton log --kind imported"]
     return []
 
 

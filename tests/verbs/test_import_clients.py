@@ -99,7 +99,27 @@ def test_all_takes_every_client_and_the_log_lists_their_turns(repo: Sandbox) -> 
     for words in (("status",), ("tracks",), ("resume",)):
         assert "imported" not in repo.ok(*words).out
     assert repo.baton("resume", "imported/claude").code == 2
+    leads_to_them(repo)
     assert repo.baton("show", "@~1").code == 2
+
+
+def leads_to_them(repo: Sandbox) -> None:
+    """Where the name that stands for a track in a turn is taken for one, the hint lists the turns."""
+    for words in (("log",), ("show",), ("verify",), ("restore",), ("resume", "--track"), ("log", "--track")):
+        done = repo.baton(*words, "imported/claude")
+        assert done.code == 2 and "hint: imported turns are of no track: git baton log --kind imported" in done.err, (
+            words,
+            done,
+        )
+        assert "snapshot" not in done.err, words
+
+
+def test_without_a_checkpoint_too_the_name_of_imported_turns_leads_to_them(repo: Sandbox) -> None:
+    Past(repo).turn("first", "a.py", "1\n", "one")
+    assert "imported turns" not in repo.baton("log", "imported/claude").err
+    repo.ok("import", "--all", "--yes")
+    leads_to_them(repo)
+    assert "first" in repo.ok("log", "--kind", "imported").out
 
 
 def test_a_session_that_grew_is_extended_and_a_turn_that_goes_on_waits(repo: Sandbox) -> None:
