@@ -183,16 +183,21 @@ def test_each_line_of_the_words_is_shown_or_counted(repo: Sandbox) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ((), "nothing is found in the words and conversations of all tracks\nhint: look into diffs: {} --in diffs zebra\n"),
+        (
+            (),
+            "nothing is found in the words and conversations of all tracks\nhint: look into diffs, too:"
+            " {} --in words --in conversations --in diffs zebra\n",
+        ),
         (
             ("--in", "words"),
-            "nothing is found in the words of all tracks\nhint: look into conversations and diffs: {}"
-            " --in conversations --in diffs zebra\n",
+            "nothing is found in the words of all tracks\nhint: look into conversations and diffs, too: {}"
+            " --in words --in conversations --in diffs zebra\n",
         ),
         (
             ("--track", "t", "--since", "1 day ago"),
             "nothing is found in the words and conversations of the track 't' since"
-            " '1 day ago'\nhint: look into diffs: {} --in diffs --track t --since '1 day ago' zebra\n",
+            " '1 day ago'\nhint: look into diffs, too: {} --in words --in conversations --in diffs"
+            " --track t --since '1 day ago' zebra\n",
         ),
     ],
 )
@@ -204,6 +209,24 @@ def test_nothing_found_says_where_was_looked_and_where_else(repo: Sandbox, optio
     hint = shlex.split(done.err.splitlines()[1].partition(": git ")[2])
     assert "diff of a.txt: +zebra" in repo.ok(*hint[1:]).out
     assert repo.baton("search", "zebra", *options, "--json").err == ""
+    again = ("giraffe" if word == "zebra" else word for word in hint[1:])
+    told = repo.baton(*again).err
+    assert "words and conversations and diffs" in told and told.endswith(": there are no other places to look into\n")
+
+
+@pytest.mark.deep
+def test_a_search_of_diffs_says_that_imported_turns_have_none(repo: Sandbox) -> None:
+    repo.write("a.txt", "zebra\n")
+    snap(repo, "t", "paint")
+    said = "hint: imported turns have no files, so --in diffs does not look at them"
+    assert said not in repo.ok("search", "zebra", "--in", "diffs").err
+    past = Past(repo, "claude")
+    past.turn("Paint a zebra", "half.py", "zebra = 2\n", "zebra: begun", "There is a zebra.")
+    repo.ok("import", "--client", "claude", "--yes")
+    for words in (("zebra",), ("giraffe",), ("zebra", "--all-repos"), ("giraffe", "--all-repos")):
+        assert repo.baton("search", *words, "--in", "diffs").err.count(said) == 1, words
+    for line in ("zebra", "zebra --in diffs --track t", "giraffe --in diffs --json"):
+        assert said not in repo.baton("search", *line.split()).err, line
 
 
 def test_a_path_after_two_dashes_is_no_word_and_the_hint_lists_what_changed_it(repo: Sandbox) -> None:

@@ -24,6 +24,7 @@ from gitbaton.care.search.finding import (
 )
 from gitbaton.checkpoints.baton import Baton
 from gitbaton.checkpoints.render import in_shell, porcelain, stored_document, title
+from gitbaton.checkpoints.store.imported import commits
 from gitbaton.cli.common import (
     AsJson,
     Nul,
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 DIFFS = "diffs"
 COLUMNS = ("id", "track", "created", "in", "command", "passage")
 _COUNT = 20
+_NO_DIFFS = "imported turns have no files, so --in diffs does not look at them; --in conversations looks at their edits"
 
 
 def command(
@@ -93,6 +95,7 @@ def command(
         git baton search "connection pool" --all-repos
     """
     one_of(json=json, porcelain=stable or nul)
+    quiet = json or stable or nul
     for place in places or ():
         if place not in (*PLACES, DIFFS):
             *others, last = map(in_quotes, (*PLACES, DIFFS))
@@ -113,14 +116,20 @@ def command(
             limit=limit,
         )
 
+    unseen = list[str]()
+
     def find(baton: Baton, query: SearchQuery, place: str) -> SearchResult:
         found = search(baton, query)
+        if DIFFS in (places or ()) and track is None and not unseen and commits(baton.store, limit=1):
+            unseen.append(_NO_DIFFS)
         return _with_diffs(baton, query, found, place) if DIFFS in (places or ()) else found
 
     if everywhere:
-        if _everywhere(ctx, asked, find, limit, json=json, stable=stable, nul=nul):
-            return 0
-        return _say_nothing(words, places or [], track, since, quiet=json or stable or nul, everywhere=True)
+        any_found = _everywhere(ctx, asked, find, limit, json=json, stable=stable, nul=nul)
+        if not any_found:
+            _say_nothing(words, places or [], track, since, quiet=quiet, everywhere=True)
+        terminal.tell_hints([] if quiet else unseen)
+        return 0 if any_found else 1
     with opened(ctx, talks="indexing for search") as baton:
         remember(baton.repo)
         found = find(baton, asked(baton), ctx.obj.repo_root or os.getcwd())
@@ -135,6 +144,7 @@ def command(
                 terminal.say_lines(lines(baton, look, found))
         elif track is None or baton.tip(track):
             _say_nothing(words, places or [], track, since)
+        terminal.tell_hints([] if quiet else unseen)
         left_out(found.problems)
         if found.behind:
             terminal.warn(f"{counted(found.behind, 'ref')} not searched yet: another process is indexing them")
@@ -211,16 +221,18 @@ def _say_nothing(
     *,
     quiet: bool = False,
     everywhere: bool = False,
-) -> int:
-    """Say where nothing was found, and which places are left to look into; return the exit status."""
+) -> None:
+    """Say where nothing was found, and which places are left to look into."""
     if quiet:
-        return 1
+        return
     looked = [*dict.fromkeys(places)] or ["words", "conversations"]
     where = f"the track {in_quotes(track)}" if track is not None else "all tracks"
     where += " of all repositories" if everywhere else ""
     narrowed = f" since {in_quotes(since)}" if since is not None else ""
-    terminal.tell(f"nothing is found in the {' and '.join(looked)} of {where}{narrowed}")
-    left = [p for p in ("words", "conversations", DIFFS) if p not in looked]
+    every = ("words", "conversations", DIFFS)
+    left = [p for p in every if p not in looked]
+    end = "" if left else ": there are no other places to look into"
+    terminal.tell(f"nothing is found in the {' and '.join(looked)} of {where}{narrowed}{end}")
     if left:
         options = [
             *(["--all-repos"] if everywhere else []),
@@ -228,13 +240,12 @@ def _say_nothing(
             *(["--since", since] if since is not None else []),
         ]
         line = [
-            *(word for place in left for word in ("--in", place)),
+            *(word for place in every for word in ("--in", place)),
             *options,
             *(["--"] if words[0][:1] == "-" else []),
             *words,
         ]
-        terminal.tell(f"hint: look into {' and '.join(left)}: git baton search {plain(shlex.join(line))}")
-    return 1
+        terminal.tell(f"hint: look into {' and '.join(left)}, too: git baton search {plain(shlex.join(line))}")
 
 
 def _moment(baton: Baton, since: Optional[str]) -> "Optional[datetime]":
