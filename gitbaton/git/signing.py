@@ -6,7 +6,7 @@ import os
 import re
 import signal
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from gitbaton.base.errors import GitError, GitTimeoutError
@@ -60,7 +60,8 @@ def sign(repo: Repo, text: bytes, *, seconds: float, asking: bool) -> bytes:
     """Return the bytes of a commit of the empty tree with this message, signed with the user's key (``gpg.format``,
     ``user.signingKey``). With ``asking`` an agent of gpg may ask for a passphrase on the user's terminal.
 
-    Raises GitError with the reason where it cannot be signed, and where that takes longer than so many seconds.
+    Raises GitError with the reason where it cannot be signed, and the line that sets a key where none is; and where it takes
+    longer than so many seconds.
     """
     import tempfile  # late, since it is dear: nothing is signed in most repositories
 
@@ -72,7 +73,7 @@ def sign(repo: Repo, text: bytes, *, seconds: float, asking: bool) -> bytes:
         result = _run(git.argv("commit-tree", "-S", tree, "-F", "-"), env, seconds, text)
         oid = result.out.decode("ascii", "replace").strip()
         if result.code != 0 or not is_oid(repo.layout.algorithm, oid):
-            raise GitError(_reason(result))
+            raise GitError(_reason(result), *_first_key(repo))
         raw = zlib.decompress(read_or_none(os.path.join(folder, oid[:2], oid[2:])) or b"").partition(b"\0")[2]
     if signed_text(repo.layout.algorithm, raw) != text or len(raw) > MAX_SIGNED:
         raise GitError("git made a commit that is not signed")
@@ -96,6 +97,15 @@ def _reason(result: Result) -> str:
     told = [line for line in result.err.splitlines() if line.strip() and not line.startswith(("[GNUPG:]", "fatal: "))]
     why = next((line for line in told if not line.startswith("error: ")), said) if said.endswith("data:") else said
     return why.removesuffix("?")  # git's sign for a carriage return of ssh-keygen's
+
+
+def _first_key(repo: Repo) -> Iterator[str]:
+    """Yield the line by which git signs with the user's SSH key, where no key is set."""
+    if not repo.settings().get("user.signingkey", [""])[-1]:
+        keys = [f"~/.ssh/{name}.pub" for name in ("id_ed25519", "id_ecdsa", "id_rsa")]
+        key = next((path for path in keys if os.path.isfile(os.path.expanduser(path))), "")
+        new = "" if key else "mkdir -p -m 700 ~/.ssh && ssh-keygen -t ed25519 -f ~/.ssh/id_ed25519 && "
+        yield f"{new}git config gpg.format ssh && git config user.signingKey {key or keys[0]}"
 
 
 def check(repo: Repo, signed: Sequence[bytes]) -> list[SignatureCheck]:

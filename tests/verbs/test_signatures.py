@@ -122,6 +122,26 @@ def test_a_key_that_cannot_sign_is_said_and_the_checkpoint_stands(alices: Sandbo
 
 
 @pytest.mark.deep
+@pytest.mark.parametrize("there", [True, False])
+def test_where_no_key_is_set_the_line_that_sets_one_is_said_and_works(repo: Sandbox, there: bool) -> None:
+    repo.git("config", "baton.sign", "true")
+    if there:
+        ssh_key(Path(os.environ["HOME"], ".ssh"), "id_rsa")
+    done = repo.ok("snapshot", "--track", "t", "one")
+    line = done.err.partition("; with an SSH key it signs after: ")[2].strip()
+    [row] = [row for row in repo.baton("doctor", "--json").json["findings"] if row["name"] == "signing"]
+    made, typed = (
+        "mkdir -p -m 700 ~/.ssh && ssh-keygen -t ed25519 -f ~/.ssh/id_ed25519 && ",
+        "git config gpg.format ssh && git config user.signingKey",
+    )
+    assert line == row["mend"] and not row["ok"]
+    assert line == (f"{typed} ~/.ssh/id_rsa.pub" if there else f"{made}{typed} ~/.ssh/id_ed25519.pub")
+    typed = line.replace("ed25519 -f", "ed25519 -q -N '' -f")  # it asks for a passphrase on a terminal
+    subprocess.run(["sh", "-c", typed], cwd=repo.path, check=True)
+    assert repo.ok("snapshot", "two").err == ""
+
+
+@pytest.mark.deep
 def test_the_own_key_is_trusted_where_no_file_names_others(repo: Sandbox, keys: dict[str, Path]) -> None:
     signs_with(repo, keys[ALICE], ALICE)
     repo.ok("snapshot", "--track", "t", "one")

@@ -314,8 +314,7 @@ def _signing(baton: Baton) -> Iterator[DoctorFinding]:
         made = sign(baton.repo, b"gitbaton doctor\n", seconds=SECONDS, asking=True)
         said = check(baton.repo, [made])[0]
     except GitError as error:
-        way = "git config user.signingKey ..." if not baton.repo.settings().get("user.signingkey") else ""
-        yield _amiss("signing", f"baton.sign is on, and the key does not sign: {plain(error.message)}", way)
+        yield _amiss("signing", f"baton.sign is on, and the key does not sign: {plain(error.message)}", "".join(error.hints))
         return
     who = f", as {in_quotes(plain(said.signer))}" if said.letter == "G" and said.signer else ""
     if said.letter == "G":

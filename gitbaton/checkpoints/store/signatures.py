@@ -263,8 +263,14 @@ def sign_newest(store: Store, tip: Stored, *, automatic: bool) -> list[str]:
             made[one.id] = sign(store.repo, subject(store, one).text, seconds=seconds, asking=not automatic)
         put(store, tip.checkpoint.track, made)
     except (BatonError, OSError) as error:
-        return [f"the checkpoint is recorded, and not signed: {plain(str(error))}"]
+        return [f"the checkpoint is recorded, and not signed: {plain(_why(error))}"]
     return []
+
+
+def _why(error: BatonError | OSError) -> str:
+    """Return why nothing is signed, with the line that mends it where there is one."""
+    hints = error.hints if isinstance(error, BatonError) else ()
+    return "; with an SSH key it signs after: ".join([str(error), *hints])
 
 
 def _unsigned(store: Store, tip: Stored) -> Iterator[Stored]:
@@ -348,7 +354,7 @@ def sign_anew(store: Store, track: str, pairs: Sequence[tuple[Link, Link]], sign
             if old.id in known and known[old.id].good:
                 made[new.id] = sign(store.repo, of_link(store, new).text, seconds=SECONDS, asking=True)
     except (BatonError, OSError) as error:
-        why = str(error)
+        why = _why(error)
     try:
         if made:
             put(store, track, made)
