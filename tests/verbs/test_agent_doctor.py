@@ -89,6 +89,9 @@ def test_no_client_is_found_says_what_was_looked_for(repo: Sandbox) -> None:
     for client in CLIENTS:
         assert all(name in done.err for name in client.programs) and f"'~/{client.folder}'" in done.err
     assert done.err.endswith("hint: 'git baton agent install claude' installs for one that comes later\n")
+    for level in ("--plugin", "--user"):
+        said = repo.baton("agent", "install", "--all", level, env={"PATH": "/usr/bin:/bin"}).err
+        assert said.endswith(f"hint: 'git baton agent install claude {level}' installs for one that comes later\n")
     assert repo.ok("agent", "install", "claude", env={"PATH": "/usr/bin:/bin"}).out.startswith("write the hooks of Claude Code")
 
 

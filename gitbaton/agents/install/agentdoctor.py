@@ -166,6 +166,12 @@ def _plugin(row: Row, found: list[Row], where: Place, cwd: str) -> Iterator[Doct
         mend = f"switch it on in {row.client.title}"
         yield DoctorFinding(name=name, ok=True, text=text, mend=mend, remark=True)
         return
+    if row.state == "not taken":
+        mend = row.reason.partition(": ")[2]
+        yield DoctorFinding(
+            name=name, ok=False, text=f"it is written to '{row.file}', and {row.client.title} has not taken it", mend=mend
+        )
+        return
     if row.state == "outdated":
         mend = f"git baton agent install {row.client.name} --plugin"
         text = f"{row.names[0]} is on, and not as this version writes it"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -80,13 +79,14 @@ def named(names: Sequence[str], where: Place, *, every: bool, install: bool, plu
         return [client for client in CLIENTS if (client.plugin if plugin else row(where, client).state != "not installed")]
     found = [client for client in CLIENTS if is_here(client, where.env) and (client.plugin or not plugin)]
     if not found:
+        level = " --plugin" if plugin else " --user" if where.root is None else ""
         programs = ", ".join(name for client in CLIENTS for name in client.programs)
         folders = ", ".join(in_quotes(shown(where, os.path.abspath(folder(client, where.env)))) for client in CLIENTS)
         raise NoAnswerError(
             "no client of a coding agent is found on this machine",
             f"looked on PATH for {programs}",
             f"and for the folders {folders}",
-            "'git baton agent install claude' installs for one that comes later",
+            f"'git baton agent install claude{level}' installs for one that comes later",
         )
     return found
 
@@ -369,11 +369,14 @@ def _all(steps: Sequence[InstallStep], what: Literal["run", "check"]) -> Callabl
 
 def _calls(where: Place, client: Client, words: Sequence[Sequence[str]], draft: _Draft, *, strict: bool) -> list[InstallStep]:
     """Return the steps that a client's own program does; where it is not there, say what is to be typed."""
-    found, typed = program(client, where.env), [shlex.join([client.programs[0], *line]) for line in words]
+    found, typed = program(client, where.env), [plugins.typed(client, [line]) for line in words]
     if found is None:
         draft.notices += [f"'{client.programs[0]}' is not on PATH; where it is: {' && '.join(typed)}"] if typed else []
         return []
-    runs = [partial(plugins.tell, found, line, where.env, strict=strict) for line in words]
+    way = plugins.typed(client, plugins.lines(where, client, gone=True)[-1:])
+    first = [*words[:1]] == plugins.lines(where, client, gone=False)[:1]  # it refuses a second marketplace of the name
+    hints = [f"its marketplace gitbaton may be in the way: {way}"] if first and way and plugins.is_known(where, client) else []
+    runs = [partial(plugins.tell, found, line, where.env, strict=strict, hints=hints) for line in words]
     return [InstallStep(text=f"run '{text}'", run=run, check=lambda: None) for text, run in zip(typed, runs, strict=True)]
 
 

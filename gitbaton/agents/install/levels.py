@@ -60,7 +60,7 @@ ONLY_USED = "act only in a repository where gitbaton is used already: it has a c
 EVERYWHERE = "git config --global baton.everywhere true"
 UNHEEDED = "baton.everywhere in a repository's own configuration does not count"
 Level = Literal["project", "user", "plugin"]
-State = Literal["installed", "outdated", "not installed", "unreadable", "off"]
+State = Literal["installed", "outdated", "not installed", "unreadable", "off", "not taken"]
 
 
 def plugged(everywhere: bool | None) -> str:

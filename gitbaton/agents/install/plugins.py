@@ -44,6 +44,7 @@ OWN = ("README.md", "icon.png", "commands/baton.md")
 """Files of the folder ``plugin`` that are made from nothing."""
 _FACTS = {"name": NAME, VERSION: __version__, "description": ABOUT}
 _SECONDS = 60.0
+_MOST = 300  # characters of what a program says of its failure
 _SKILL = "skills/gitbaton/SKILL.md"
 
 
@@ -152,8 +153,10 @@ def is_known(where: Place, client: Client) -> bool:
 def gone(where: Place, found: Row) -> str:
     """Return how the user takes away a plugin that no install gave: the line to type, or where it stands."""
     client, name = found.client, found.names[0]
-    typed = client.gone(installed(where, client, where.root), shlex.quote(name), found.path)
-    return f"{client.title} still has {name}: {typed or f'it stands in {in_quotes(found.file)}'}"
+    line = client.gone(installed(where, client, where.root), shlex.quote(name), found.path)
+    if line and is_ours(client, found) and is_known(where, client):
+        line = f"{line} && {typed(client, lines(where, client, gone=True)[-1:])}"
+    return f"{client.title} still has {name}: {line or f'it stands in {in_quotes(found.file)}'}"
 
 
 def plugin_rows(where: Place, root: str | None) -> Iterator[Row]:
@@ -162,6 +165,28 @@ def plugin_rows(where: Place, root: str | None) -> Iterator[Row]:
         for name, path, on in client.plugins(installed(where, client, root)):
             state: State = "off" if not on else "outdated" if _is_behind(where, client) else "installed"
             yield Row(client=client, level="plugin", file=shown(where, path), path=path, state=state, names=(name,))
+
+
+def _untaken(where: Place, client: Client) -> Iterator[Row]:
+    """Yield the plugin that install wrote for a client which does not have it yet, with what is to be typed so that it has."""
+    words, path = lines(where, client, gone=False), home(where, client)
+    with suppress(BatonError):
+        if words and client.plugin is not None and any(target.file.data is not None for target in targets(where, client)):
+            reason, name = f"its client takes it with: {typed(client, words)}", client.plugin.name
+            yield Row(
+                client=client,
+                level="plugin",
+                file=shown(where, path),
+                path=path,
+                state="not taken",
+                names=(name,),
+                reason=reason,
+            )
+
+
+def typed(client: Client, words: Iterable[Sequence[str]]) -> str:
+    """Return the line that has a client's program do all that these words say."""
+    return " && ".join(shlex.join([client.programs[0], *line]) for line in words)
 
 
 def _is_behind(where: Place, client: Client) -> bool:
@@ -177,18 +202,24 @@ def rows(places: Iterable[Place]) -> list[Row]:
     """Every client at every level given, and the plugins that it has, in the order of the clients."""
     known = sorted(places, key=lambda where: LEVELS.index(where.level))
     root = next((where.root for where in known if where.root is not None), None)
-    plugged = [found for where in known if where.level == "user" for found in plugin_rows(where, root)]
+    user = [where for where in known if where.level == "user"]
+    plugged = [found for where in user for found in plugin_rows(where, root)]
     of = {client.name: [found for found in plugged if found.client == client] for client in CLIENTS}
+    for client in CLIENTS:
+        if not any(is_ours(client, found) for found in of[client.name]):
+            of[client.name] += [found for where in user for found in _untaken(where, client)]
     return [found for client in CLIENTS for found in (*(row(where, client) for where in known), *of[client.name])]
 
 
-def tell(program: str, words: Sequence[str], env: Mapping[str, str], *, strict: bool) -> None:
-    """Run a client's program. Raises BatonError where it fails and that matters (``strict``)."""
+def tell(program: str, words: Sequence[str], env: Mapping[str, str], *, strict: bool, hints: Sequence[str] = ()) -> None:
+    """Run a client's program. Raises BatonError, with these hints, where it fails and that matters (``strict``)."""
     done = begin([program, *words], env, _SECONDS).finish()
     if done.code and strict:
         said = " ".join(f"{os.fsdecode(done.out)} {done.err}".split())
-        told = said.partition(" Stack backtrace:")[0][-200:]
-        raise BatonError(f"'{os.path.basename(program)} {' '.join(words)}' ended with {done.code}: {told}")
+        said = said.partition(" Stack backtrace:")[0]
+        said = said[max(said.find("Error: "), 0) :]  # behind warnings that say nothing of it
+        told = said if len(said) <= _MOST else f"{said[:_MOST].rpartition(' ')[0]} ..."
+        raise BatonError(f"'{os.path.basename(program)} {' '.join(words)}' ended with {done.code}: {told}", *hints)
 
 
 def _read(path: str) -> str:

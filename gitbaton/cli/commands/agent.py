@@ -104,7 +104,8 @@ def command(
     else:
         plan = agents.plan_uninstall(where, clients, every=every)
     question = agentdoctor.trust_question(where, clients, track, os.getcwd(), plugin=plugin) if give else None
-    _carry_out(ctx, where, plan, dry_run, "everything is in place" if install else "nothing of ours is installed")
+    nothing = "nothing of ours is installed" if not plan.remarks else "there is nothing that an uninstall takes away"
+    _carry_out(ctx, where, plan, dry_run, "everything is in place" if install else nothing)
     if install and not dry_run:
         warn_all(levels.doubled(plugins.rows(_places(ctx))))
     if question is not None:
@@ -195,7 +196,7 @@ def _list(places: list[Place], *, json: bool) -> int:
             client = "on PATH" if here[row.client.name] else "not on PATH"
             names = [f"'{name}'" for name in row.tracks if name is not None]
             more = f", track {', '.join(names)}" if names else f": {row.reason}" if row.reason else ""
-            more = f", {row.names[0]}" if row.level == "plugin" else more + ", status line" * bool(row.line)
+            more = f", {row.names[0]}{more}" if row.level == "plugin" else more + ", status line" * bool(row.line)
             terminal.say(fitted(plain(f"{row.client.name:<9} {row.level:<8} {row.state:<14} {row.file} ({client}){more}")))
     return 0
 

@@ -480,7 +480,7 @@ def begin(baton: Baton, look: Look) -> None:
         found = plugins.rows(levels.places(os.environ, layout.root, layout.git_dir, baton.repo.shared_dir))
     except BatonError:
         found = []
-    there = [row for row in found if row.state not in ("not installed", "off")]
+    there = [row for row in found if row.state not in ("not installed", "off", "not taken")]
     terminal.say(NONE)
     past = len(imported.commits(baton.store))
     listed = [("git baton log --kind imported", f"list {counted(past, 'imported turn')}")] if past else []

@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import struct
+import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -323,7 +324,7 @@ def test_a_plugin_that_the_client_has_from_elsewhere_stays(repo: Sandbox, path: 
     (file := Path(os.environ["HOME"], SEEN["codex"][0])).parent.mkdir()
     file.write_text(SEEN["codex"][1])
     left = "warning: Codex has gitbaton@gitbaton by '~/.codex/config.toml', not by an install, and it is left as it is"
-    for act, nothing in (("install", "everything is in place"), ("uninstall", "nothing of ours is installed")):
+    for act, nothing in (("install", "everything is in place"), ("uninstall", "there is nothing that an uninstall takes away")):
         done = repo.ok("agent", act, "codex", "--plugin", env={"PATH": path})
         assert (done.out, left in done.err) == (f"{nothing}\n", True)
     extension = Path(os.environ["HOME"], ".gemini/extensions/gitbaton")
@@ -342,7 +343,7 @@ def test_a_plugin_that_the_client_has_from_elsewhere_stays(repo: Sandbox, path: 
 TAKEN_AWAY = {  # what the user types where no install gave it
     "claude": "claude plugin uninstall gitbaton@gitbaton",
     "codex": "codex plugin remove gitbaton@gitbaton",
-    "copilot": "copilot plugin uninstall gitbaton@gitbaton",
+    "copilot": "copilot plugin uninstall gitbaton@gitbaton && copilot plugin marketplace remove gitbaton",
     "gemini": "gemini extensions uninstall gitbaton",
     "opencode": "it stands in '~/.config/opencode/opencode.json'",
 }
@@ -357,7 +358,9 @@ def test_what_takes_away_a_plugin_that_no_install_gave_is_named(repo: Sandbox, n
     hint = f" still has {row['plugin']}: {TAKEN_AWAY[name]}\n"
     for words in ((name,), (name, "--plugin"), (name, "--user")):
         done = repo.ok("agent", "uninstall", *words)
-        assert done.out == "nothing of ours is installed\n" and done.err.count(hint) == 1 == done.err.count("hint: "), words
+        assert done.out == "there is nothing that an uninstall takes away\n" and done.err.count(hint) == 1 == done.err.count(
+            "hint: "
+        ), words
     assert file.read_text() == text
 
 
@@ -397,6 +400,48 @@ def test_where_the_program_of_a_client_is_missing_or_fails_it_is_said(repo: Sand
     assert f"warning: 'copilot' is not on PATH; where it is: {line}" in said.err
     failed = repo.baton("agent", "install", "codex", "--plugin", env={"PATH": path, "FAIL": "3"})
     assert failed.code == 128 and "'codex plugin marketplace add " in failed.err and "ended with 3: Error: no\n" in failed.err
+
+
+def test_a_plugin_that_its_client_has_not_taken_is_seen_and_the_line_that_completes_it_works(repo: Sandbox, path: str) -> None:
+    repo.ok("agent", "install", "codex", "--plugin", env={"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin"})
+    home = Path(os.environ["HOME"])
+    typed = f"codex plugin marketplace add {home}/.codex/gitbaton && codex plugin add gitbaton@gitbaton"
+    for env in ({}, {"PATH": path}):
+        (row,) = seen(repo)
+        assert (row["agent"], row["state"], row["plugin"]) == ("codex", "not taken", "gitbaton@gitbaton")
+        assert f", gitbaton@gitbaton: its client takes it with: {typed}\n" in repo.ok("agent", "list", env=env).out
+        done = repo.baton("agent", "doctor", env=env)
+        mend = f"MEND codex plugin: it is written to '~/.codex/gitbaton', and Codex has not taken it\n     {typed}\n"
+        assert done.code == 1 and mend in done.out and "none is installed" not in done.out
+        assert "are installed" not in repo.ok("status").out
+    subprocess.run(["sh", "-c", typed], env={**os.environ, "PATH": path}, check=True)
+    assert [one["state"] for one in seen(repo)] == ["installed"]
+
+
+MARKET = '[marketplaces.gitbaton]\nsource_type = "git"\nsource = "https://example.com/gitbaton"\n'
+FAILS = f"""#!/bin/sh
+echo 'WARNING: {"no aliases in a temporary folder " * 9}' >&2
+echo 'Error: marketplace gitbaton is already added from another source {"so it was refused " * 20}' >&2
+exit 1
+"""
+
+
+def test_a_marketplace_that_no_install_gave_is_named_where_it_stays_and_where_it_is_in_the_way(
+    repo: Sandbox, path: str
+) -> None:
+    (config := Path(os.environ["HOME"], ".codex/config.toml")).parent.mkdir()
+    config.write_text(f'{MARKET}\n[plugins."gitbaton@gitbaton"]\nenabled = true\n')
+    gone = "codex plugin marketplace remove gitbaton"
+    for words in (("--plugin",), ("codex", "--plugin"), ("codex",)):
+        done = repo.ok("agent", "uninstall", *words, env={"PATH": path})
+        assert done.out == "there is nothing that an uninstall takes away\n"
+        assert f"hint: Codex still has gitbaton@gitbaton: codex plugin remove gitbaton@gitbaton && {gone}\n" in done.err
+    config.write_text(MARKET)
+    Path(path.partition(":")[0], "codex").write_text(FAILS)
+    done = repo.baton("agent", "install", "codex", "--plugin", env={"PATH": path})
+    said = re.search(r"ended with 1: (Error: marketplace .*) \.\.\.\n", done.err)
+    assert done.code == 128 and said and f"{said[1]} " in FAILS
+    assert done.err.endswith(f"hint: its marketplace gitbaton may be in the way: {gone}\n")
 
 
 @pytest.mark.deep
