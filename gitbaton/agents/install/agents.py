@@ -79,7 +79,7 @@ def named(names: Sequence[str], where: Place, *, every: bool, install: bool, plu
         return [client for client in CLIENTS if (client.plugin if plugin else row(where, client).state != "not installed")]
     found = [client for client in CLIENTS if is_here(client, where.env) and (client.plugin or not plugin)]
     if not found:
-        name = "claude" + (" --plugin" if plugin else " --user" if where.root is None else "")
+        name = CLIENTS[0].name + (" --plugin" if plugin else " --user" if where.root is None else "")
         programs = ", ".join(name for client in CLIENTS for name in client.programs)
         folders = ", ".join(in_quotes(shown(where, os.path.abspath(folder(client, where.env)))) for client in CLIENTS)
         raise NoAnswerError(
