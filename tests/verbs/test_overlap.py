@@ -15,7 +15,10 @@ from tests.kit.agents import untouched
 from tests.kit.pairs import TEXT, P, both, line, move, remove, write
 
 NONE = "nothing overlaps: {} merge, as of their newest checkpoints\n"
-SOME = "{} would not merge, as of their newest checkpoints\nto compare two: git baton diff {}\n"
+SOME = (
+    "{} would not merge, as of their newest checkpoints\nto compare two: git baton diff {}\n"
+    "to see what a merge would do: git baton merge {} --dry-run\n"
+)
 
 
 @pytest.fixture
@@ -48,7 +51,8 @@ def test_the_lines_that_two_tracks_changed(desk: Callable[[str], Sandbox]) -> No
     shown = web.baton("overlap")
     assert shown.code == 1, shown.err
     assert shown.out.startswith(f"web:\n  {P} line 10: track 'api' changed it too, ")
-    assert shown.out.endswith(', "add refunds"\n' + SOME.format("1 pair of 2 live tracks", "web api"))
+    assert shown.out.endswith(', "add refunds"\n' + SOME.format("1 pair of 2 live tracks", "web api", "api"))
+    assert web.baton("merge", "api", "--dry-run").code in (0, 1)
     assert api.baton("diff", "web", "api").code == 0
     there = api.baton("overlap")
     assert there.code == 1 and f"  {P} lines 10-11: track 'web' changed them too, " in there.out
@@ -91,7 +95,7 @@ def test_only_with_some_tracks(desk: Callable[[str], Sandbox]) -> None:
     api, web, doc = desk("api"), desk("web"), desk("doc")
     for box in (api, web, doc):
         did(box, f"at {box.path.name}", line(P, 10, box.path.name))
-    assert web.baton("overlap").out.endswith(SOME.format("3 pairs of 3 live tracks", "web doc"))
+    assert web.baton("overlap").out.endswith(SOME.format("3 pairs of 3 live tracks", "web doc", "doc"))
     shown = web.baton("overlap", "doc")
     assert shown.code == 1 and shown.out.startswith("doc:\n") and "2 pairs of 3" in shown.out
     gone = web.baton("overlap", "nobody")
