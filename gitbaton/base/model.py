@@ -168,7 +168,7 @@ class FileState:
         """The paths less those that it says it does not hold, or that lie in a directory that could not be read. Of a submodule
         or nested repository it holds the commit, or that there was none."""
         left = {s.path: s.reason for s in self.skipped if s.reason not in INSIDE}
-        return [path for path in paths if covered(path, left) is None]
+        return [path for path in paths if covered(path, left) is None] if left else list(paths)
 
 
 @value
@@ -545,7 +545,7 @@ class Checkpoint:
             """Read a field that is not read yet; see ``codec.known``."""
             if name not in Checkpoint.__match_args__:
                 raise AttributeError(f"'Checkpoint' has no field '{name}'")
-            found = object.__getattribute__(self, "_rest")(self, name)
+            found = object.__getattribute__(self, "_rest")(name)
             object.__setattr__(self, name, found)
             return found
 

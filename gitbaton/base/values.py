@@ -49,8 +49,20 @@ def value(cls: type[T]) -> type[T]:
 
 
 def replace(item: T, /, **changes: Any) -> T:
-    """A new value of the same class with some fields changed."""
-    return type(item)(**{**_fields(item), **changes})
+    """A new value of the same class with some fields changed; fields that were not read yet still wait."""
+    rest = getattr(item, "_rest", None)
+    if rest is None:
+        return type(item)(**{**_fields(item), **changes})
+    made, put = object.__new__(type(item)), object.__setattr__
+    put(made, "_rest", rest)
+    for name in type(item).__match_args__:  # type: ignore[attr-defined]
+        try:
+            put(made, name, changes.pop(name) if name in changes else object.__getattribute__(item, name))
+        except AttributeError:
+            continue
+    if changes:
+        raise TypeError(f"{type(item).__name__}: unexpected {', '.join(sorted(changes))}")
+    return made
 
 
 def _fields(item: object) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from types import TracebackType
 
@@ -81,6 +81,7 @@ if TYPE_CHECKING:
 
 
 _MAX_TOLD = 1 << 20
+_FEW = 5  # tracks of which each is asked for by itself
 _PAST = 60  # checkpoints below a track's newest that are looked at for one that was taken here
 
 
@@ -905,16 +906,17 @@ class Baton:
         back, while nothing has followed it; else the very same one."""
         return self._here((stored,), stored.checkpoint.track)[0]
 
-    def _here(self, items: Sequence[Stored], track: str | None = None) -> list[Stored]:
-        """Return several tracks as ``here`` does; ``track``: the only one."""
+    def _here(self, items: Sequence[Stored], track: str | None = None, *, brief: bool = False) -> list[Stored]:
+        """Return several tracks as ``here`` does; ``track``: the only one; ``brief``: without what others decided."""
+        items = items if brief else self.all_standing(items)
         layout = self.repo.layout
         told = any(s.checkpoint.carried is not None and s.checkpoint.carried.restored for s in items)
         if not told and self.repo.objects.info(safety_ref(layout.git_dir, layout.common_dir)) is None:
-            return self.all_standing(items)  # nearly always
+            return list(items)  # nearly always
         from gitbaton.checkpoints.store.standing import last_steps, stance
 
         steps = last_steps(self.store, track)
-        found = [stance(self.store, stored, steps) for stored in self.all_standing(items)]
+        found = [stance(self.store, stored, steps) for stored in items]
         return [
             replace(one.stored, restored=restored(one.stored, one.step, one.back, one.paths, one.came), back=one.back)
             for one in found
@@ -982,8 +984,8 @@ class Baton:
             return []
         return [found.sentence for found in read.newer(self.store, elsewhere, tips, self.clock())]
 
-    def _surveyor(self) -> Surveyor:
-        return Surveyor(self.store, self.settings.short, self.rules())
+    def _surveyor(self, *, brief: bool = False) -> Surveyor:
+        return Surveyor(self.store, self.settings.short, self.rules(), brief=brief)
 
     def verify(self, track: str | None = None, *, name: str | None = None, words: bool = False) -> tuple[Stored, Live]:
         """A track's newest checkpoint, or the one that ``name`` means, against the present; writes nothing. ``words``: as it
@@ -995,13 +997,14 @@ class Baton:
         live = surveyor.live(stored)
         return (surveyor.written(stored), live.words) if words and live.words is not None else (stored, live)
 
-    def status(self) -> tuple[list[TrackStatus], tuple[Problem, ...]]:
+    def status(self, *, brief: bool = False) -> tuple[list[TrackStatus], tuple[Problem, ...]]:
         """All tracks, newest first, and what in our namespace is not ours. Each is held against the work tree that its newest
-        checkpoint was taken in, while that exists, else against this one."""
+        checkpoint was taken in, while that exists, else against this one. ``brief``: for a table, which tells neither what
+        others decided nor which paths were committed otherwise."""
         tips = self.readable_tips()
         current = self.store.current()
         found = []
-        for stored, live, place in self._at_home(tips.items):
+        for stored, live, place in self._at_home(tips.items, brief=brief):
             track = stored.checkpoint.track
             remotes = self.store.origins(track)
             if stored.foreign and not remotes:  # joined, and nothing of here follows yet
@@ -1030,28 +1033,37 @@ class Baton:
         items = sorted((*found.items, *lower), key=_age, reverse=True)
         return replace(found, items=tuple(items), problems=tuple(lost))
 
-    def _at_home(self, items: Sequence[Stored]) -> list[tuple[Stored, Live, str | None]]:
+    def _at_home(self, items: Sequence[Stored], *, brief: bool) -> list[tuple[Stored, Live, str | None]]:
         """Each checkpoint against the work tree that it was taken in, or this one: as it is there (``here``), and where that
         is."""
         layout = self.repo.layout
         here = questions.met(layout.git_dir, layout.root or "")
         taken = {n: s.checkpoint.files.worktree for n, s in enumerate(items) if s.checkpoint.files is not None}
         away = {n: place for n, place in taken.items() if here is None or not place.same(here)}
-        lives: dict[int, tuple[Stored, Live, str | None]] = {}
-        for git_dir, place in questions.others(self.repo) if away else ():
-            numbers = [n for n, known in away.items() if place is not None and known.same(place) and n not in lives]
-            baton = self._neighbour(git_dir, place) if numbers and place is not None else None
-            if baton is not None:
-                with baton:
-                    lives |= zip(numbers, baton._held([items[n] for n in numbers]), strict=True)
-        left = [n for n in range(len(items)) if n not in lives]
-        lives |= zip(left, self._held([items[n] for n in left]), strict=True)
-        return [lives[n] for n in range(len(items))]
+        with ExitStack() as stack:
+            homes: list[tuple[Baton, list[int]]] = []
+            for git_dir, place in questions.others(self.repo) if away else ():
+                numbers = [n for n, known in away.items() if place is not None and known.same(place)]
+                baton = self._neighbour(git_dir, place) if numbers and place is not None else None
+                if baton is not None:
+                    homes.append((stack.enter_context(baton), numbers))
+                    away = {n: known for n, known in away.items() if n not in numbers}
+            left = {*range(len(items))}.difference(n for _, numbers in homes for n in numbers)
+            homes.append((self, sorted(left)))
+            surveyors = [baton._surveyor(brief=brief) for baton, _ in homes]
+            if len(items) > _FEW:
+                from gitbaton.git.ancestry import Ancestry
 
-    def _held(self, items: Sequence[Stored]) -> list[tuple[Stored, Live, str | None]]:
-        items = self._here(items)
-        lives = self._surveyor().lives(items, tests=True)
-        return [(stored, live, self.repo.layout.root) for stored, live in zip(items, lives, strict=True)]
+                heads = (head for s in items for head in (s.checkpoint.head, s.checkpoint.place.oid))
+                ancestry = Ancestry(self.repo, filter(None, (*heads, *(one.head.oid for one in surveyors))))
+                for surveyor in surveyors:
+                    surveyor.follow(surveyors[0], ancestry)
+            found: dict[int, tuple[Stored, Live, str | None]] = {}
+            for (baton, numbers), surveyor in zip(homes, surveyors, strict=True):
+                there = baton._here([items[n] for n in numbers], brief=brief)
+                lives = surveyor.lives(there, tests=True)
+                found |= {n: (s, live, baton.repo.layout.root) for n, s, live in zip(numbers, there, lives, strict=True)}
+        return [found[n] for n in range(len(items))]
 
     def _neighbour(self, git_dir: str, place: WorktreeId) -> Baton | None:
         """Another work tree of this repository, opened; None where something else has taken its place."""

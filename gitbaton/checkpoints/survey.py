@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
 
-from gitbaton.base.codec import counted, in_quotes
+from gitbaton.base.codec import counted, in_quotes, parse_note, track_in
+from gitbaton.base.codec.words import stable
 from gitbaton.base.errors import MENDS, GitError, RecordError
 from gitbaton.base.model import (
     IGNORED,
@@ -32,14 +33,16 @@ from gitbaton.base.values import TYPE_CHECKING, replace, value
 from gitbaton.checkpoints.render import first_few, some
 from gitbaton.checkpoints.store import Store
 from gitbaton.checkpoints.store.chain import MAX_COMMIT, beside
+from gitbaton.checkpoints.store.provenance import of_track
 from gitbaton.git import questions
-from gitbaton.git.objects import new_object
+from gitbaton.git.objects import TreeEntry, new_object
 from gitbaton.git.repo import no_id
-from gitbaton.git.treediff import Pair, PathChange, differences
+from gitbaton.git.treediff import Pair, PathChange, changed_in_none, differences
 
 if TYPE_CHECKING:
     from typing import TypeGuard
 
+    from gitbaton.git.ancestry import Ancestry
     from gitbaton.git.worktree.untracked import CaptureRules
 
 _NEAR = 50
@@ -73,17 +76,28 @@ class _Commits:
 class Surveyor:
     """Looks at HEAD once and compares any number of checkpoints with it.
 
-    With ``rules``, which say what a snapshot would take in now, the files are compared, too.
+    With ``rules``, which say what a snapshot would take in now, the files are compared, too. ``brief``: of what was committed
+    since, and not as it was captured, no paths are told. ``ancestry``, where it is set, knows the history of what is compared.
     """
 
-    def __init__(self, store: Store, short: int, rules: CaptureRules | None = None) -> None:
-        self.store, self.objects, self.short, self.rules = store, store.objects, short, rules
+    def __init__(self, store: Store, short: int, rules: CaptureRules | None = None, *, brief: bool = False) -> None:
+        self.store, self.objects, self.short, self.rules, self.brief = store, store.objects, short, rules, brief
+        self.ancestry: Ancestry | None = None
         self.head, self.unread = read_head(store)
         self.operation: Operation | None = store.repo.operation()
         self._rewritten: dict[Oid, Oid] | None = None
         self._distances: dict[Pair, tuple[int, int] | None] = {}
         self._trees: dict[Oid, Oid | None] = {}
+        self._near: dict[Oid, dict[Oid, list[tuple[Oid, str]]]] = {}
+        self._notes: dict[Oid, list[TreeEntry]] = {}
+        self._read: dict[Oid, dict[bytes, bytes]] = {}
         self._apart: dict[Pair, dict[str, PathChange]] = {}
+
+    def follow(self, other: Surveyor, ancestry: Ancestry) -> None:
+        """Know what another one of this repository knows and will learn of what no work tree changes, and the history of what
+        will be compared."""
+        self.ancestry, self._near, self._notes = ancestry, other._near, other._notes
+        self._read, self._trees, self._distances = other._read, other._trees, other._distances
 
     def live(self, stored: Stored) -> Live:
         """The present against a checkpoint; files that cannot be compared are not counted, and it says why."""
@@ -157,7 +171,8 @@ class Surveyor:
         changed, hidden = None, tuple[str, ...]()
         if c.files is not None and c.files.tree in differing:
             paths = c.files.holding(differing[c.files.tree])
-            paths = sorted({*paths, *self._held_moved(stored, c.files)}, key=os.fsencode)
+            if held := self._held_moved(stored, c.files):
+                paths = sorted({*paths, *held}, key=os.fsencode)
             changed, hidden = len(paths), self._hidden(c.files, unsaved, paths)
             ground = replace(ground, changed=tuple(paths))
         if c.files is None and c.carried is not None and c.carried.tree is not None and self.rules is not None:
@@ -233,6 +248,7 @@ class Surveyor:
         left = {n: s for n, s in enumerate(items) if here is not None and s.checkpoint.place.oid != here}
         found: dict[int, _Commits] = {}
         with suppress(GitError, RecordError):
+            left = {n: s for n, s in left.items() if not (self.brief and self._is_strange(s, here))}
             self._differences([pair for s in left.values() for pair in (self._pairs(_stand(s), here) or ())])
         for n, stored in left.items():
             with suppress(GitError, RecordError):  # what cannot be compared is no more at home than it looks
@@ -289,6 +305,15 @@ class Surveyor:
             return None
         captured = [stand.files.tree] + ([stand.staged] if self._is(stand.staged, "tree") else [])
         return [(before, after), *((tree, after) for tree in captured)]
+
+    def _is_strange(self, stored: Stored, later: Oid | None) -> bool:
+        """Whether commits plainly hold something else than a checkpoint captured, so that it is not at home."""
+        stand = _stand(stored)
+        pairs = self._pairs(stand, later)
+        if pairs is None or stand.files is None or stand.files.skipped or stand.files.index.whole is None:
+            return False  # what was not captured has to be told apart
+        (before, after), *captured = pairs
+        return changed_in_none(self.objects, before, after, [tree for tree, _ in captured], self._read)
 
     def _uncaptured(self, stand: _Stand, later: Oid | None) -> list[str] | None:
         """The paths that changed in HEAD since a stand and that are there neither as in its captured tree nor as in its index;
@@ -350,6 +375,9 @@ class Surveyor:
     def _distance(self, here: Oid, there: Oid) -> tuple[int, int] | None:
         """Return Objects.distance, once for all tracks that stand on the same commit; None where one is not there any more."""
         pair = (here, there)
+        if pair not in self._distances and self.ancestry is not None:
+            with suppress(LookupError):
+                self._distances[pair] = self.ancestry.distance(here, there)
         if pair not in self._distances:
             known = self._is(there, "commit") and (here == self.head.oid or self._is(here, "commit"))
             self._distances[pair] = self.objects.distance(here, there) if known else None
@@ -377,14 +405,30 @@ class Surveyor:
             if tree is None:
                 return None
             c = stored.checkpoint
+            known = self._near_notes(here, tree)
+            own, told = of_track(c.track), stable(c.track).rstrip()
+            if not any(
+                track in (told, "") or self.store.ours.has(own, oid) for found in known.values() for oid, track in found
+            ):
+                return None
             wanted = {s.id for s in self.store.history(c.track, _SAME_HEAD).items if s.checkpoint.head == c.head}
             wanted |= {c.carried.id} if c.carried else set()  # it may lie below many automatic ones
-            for commit in self.objects.first_parents(here, _NEAR):
-                if wanted.intersection(self.store.noted(commit, tree)):
-                    return commit
+            return next((commit for commit, found in known.items() if any(oid in wanted for oid, _ in found)), None)
         except (RecordError, GitError):
             pass
         return None
+
+    def _near_notes(self, here: Oid, tree: Oid) -> dict[Oid, list[tuple[Oid, str]]]:
+        """Return the checkpoints that the notes of the commits near one name, each with the track that is told, as ``noted``
+        has them."""
+        if here not in self._near:
+            found = dict[Oid, list[tuple[Oid, str]]]()
+            self._near[here] = found
+            for commit in self.objects.first_parents(here, _NEAR):
+                rows = parse_note(self.store.note(commit, tree, self._notes)).entries
+                if rows:
+                    found[commit] = [(oid, track_in(text)) for oid, text in rows]
+        return self._near[here]
 
 
 def tests_then(store: Store, stored: Stored) -> tuple[tuple[str, ...] | None, ...]:

@@ -182,11 +182,12 @@ class GitObjects(Objects):
             if result.code != 0:
                 return {oid: self._alone(oid, limit) for oid in asked}
             rows = [line.split(" ", 3) for line in result.out.decode("ascii").splitlines()]
-            if most is not None and limit is not None and len(rows) >= most:  # more may be as old as the last
-                if rows[limit - 1][0] == rows[-1][0]:
+            if most is not None and limit is not None and len(rows) > limit:
+                last = rows[max(limit, 1) - 1][0]
+                if len(rows) >= most and rows[-1][0] == last:  # more may be as old
                     most *= 4
                     continue
-                rows = rows[:limit] + [row for row in rows[limit:] if row[0] == rows[limit - 1][0]]
+                rows = [*rows[:limit], *(row for row in rows[limit:] if row[0] == last)]
             above = {row[1]: row[2] if len(row) > 2 else None for row in rows}
             return {oid: _down(above, oid) for oid in asked}
         return {}

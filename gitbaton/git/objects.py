@@ -380,9 +380,10 @@ def entries_of(objects: Objects, tree: Oid) -> list[TreeEntry] | None:
 _DIGITS = re.compile(rb"[0-9a-f]+\Z")
 
 
-def find_notes(objects: Objects, tree: Oid | None, commit: Oid) -> list[Oid]:
-    """Return the blobs that the notes tree holds for a commit: none, one, or several where fan-outs are mixed."""
-    levels = [(commit[spent:].encode(), entries) for spent, entries in _notes_path(objects, tree, commit)]
+def find_notes(objects: Objects, tree: Oid | None, commit: Oid, known: dict[Oid, list[TreeEntry]] | None = None) -> list[Oid]:
+    """Return the blobs that the notes tree holds for a commit: none, one, or several where fan-outs are mixed. ``known`` keeps
+    the trees that were read, for the next commit."""
+    levels = [(commit[spent:].encode(), entries) for spent, entries in _notes_path(objects, tree, commit, known)]
     return [e.oid for rest, entries in levels for e in entries if e.name == rest and not e.is_tree]
 
 
@@ -435,20 +436,29 @@ def exchange_notes(objects: Objects, tree: Oid, blobs: Mapping[Oid, Oid | None])
     return [*made, new_object(objects.algorithm, "tree", tree_data(kept))]
 
 
-def _notes_path(objects: Objects, tree: Oid | None, commit: Oid) -> list[tuple[int, list[TreeEntry]]]:
+def _notes_path(
+    objects: Objects, tree: Oid | None, commit: Oid, known: dict[Oid, list[TreeEntry]] | None = None
+) -> list[tuple[int, list[TreeEntry]]]:
     """Return the trees from the root down towards a commit's note, as deep as they go: how many of its digits are spent to get
     there, and the entries.
 
     A tree that is fanned out but has no folder for these digits yet gets an empty one.
     """
-    spent, entries = 0, _notes_tree(objects, tree) if tree else []
+    known = {} if known is None else known
+
+    def listed(oid: Oid) -> list[TreeEntry]:
+        if oid not in known:
+            known[oid] = _notes_tree(objects, oid)
+        return known[oid]
+
+    spent, entries = 0, listed(tree) if tree else []
     levels = [(spent, entries)]
     while spent < len(commit) - 2:
         digits = commit[spent : spent + 2].encode()
         below = next((e for e in entries if e.name == digits), None)
         if not (below.is_tree if below is not None else any(map(_is_fan, entries))):  # a user's file may stand there
             break
-        spent, entries = spent + 2, _notes_tree(objects, below.oid) if below else []
+        spent, entries = spent + 2, listed(below.oid) if below else []
         levels.append((spent, entries))
     return levels
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Sequence
 
 from gitbaton.base.errors import MENDS, CollectedError, GitError
 from gitbaton.base.model import Oid
 from gitbaton.base.system.process import Process, Result
 from gitbaton.base.values import value
+from gitbaton.git.objects import MAX_TREE, Objects
 from gitbaton.git.repo import Repo
 from gitbaton.git.run import Git, refuse_index
 
@@ -39,6 +41,39 @@ def differences(repo: Repo, pairs: Iterable[Pair], paths: Sequence[str] = ()) ->
     return found
 
 
+_ENTRY = re.compile(rb"(\d+) ([^\0]+)\0(.{20})", re.DOTALL)
+_WIDE = re.compile(rb"(\d+) ([^\0]+)\0(.{32})", re.DOTALL)
+
+
+def changed_in_none(
+    objects: Objects, before: Oid, after: Oid, others: Sequence[Oid], known: dict[Oid, dict[bytes, bytes]]
+) -> bool:
+    """Whether a path that differs ``before`` and ``after`` is plainly, by few trees, in none of the other trees as it is after.
+    ``known`` keeps what was read."""
+    form = _WIDE if objects.algorithm == "sha256" else _ENTRY
+
+    def entries(oid: Oid) -> dict[bytes, bytes]:
+        if oid and oid not in known:
+            found = objects.read(oid, MAX_TREE)
+            data = found.data if found is not None and found.kind == "tree" and found.data is not None else b""
+            known[oid] = {name: mode + b" " + raw for mode, name, raw in form.findall(data)}
+        return known[oid] if oid else {}
+
+    old, new, rest = entries(before), entries(after), [entries(oid) for oid in others]
+    for name in old.keys() | new.keys():
+        was, now, told = old.get(name), new.get(name), [other.get(name) for other in rest]
+        if was == now or now in told:
+            continue
+        files = [entry is not None and not entry.startswith(b"40000 ") for entry in (was, now, *told)]
+        if all(entry == was for entry in told) or all(files[n] or (was, now)[n] is None for n in (0, 1)):
+            return True
+        if not any(files):
+            inner = [(entry or b"")[6:].hex() for entry in (was, now, *told)]
+            if changed_in_none(objects, inner[0], inner[1], inner[2:], known):
+                return True
+    return False
+
+
 def started(repo: Repo, pairs: Sequence[Pair], paths: Sequence[str] = ()) -> Process:
     """Start a process that compares the trees of each pair, while other things are done. Raises GitError."""
     only = [f":(top,literal){path}" for path in paths]
@@ -66,6 +101,28 @@ def finished(process: Process, count: int) -> list[dict[str, PathChange]]:
     if len(groups) != count:  # git passes over a tree that is not there without failing
         raise CollectedError("cannot compare trees: one of them cannot be read", MENDS)
     return [{c.path: c for c in changes} for _, changes in groups]
+
+
+def raw_records(process: Process, count: int) -> list[dict[str, str]]:
+    """Return what a comparison found of so many pairs: by path git's raw record, which ``entries_in`` takes apart. It takes a
+    tenth of what ``finished`` does, and raises the same."""
+    parts = os.fsdecode(compared(process.finish())).split("\0")
+    heads, paths, found = parts[::2], parts[1::2], list[dict[str, str]]()
+    starts = [n for n, head in enumerate(heads) if head[:1] != ":"]
+    for start, end in zip(starts, [*starts[1:], len(paths)], strict=True):
+        *before, heads[start] = heads[start].split("\n")  # the lines of pairs without a difference, and that of this one
+        found += [{} for _ in before[1:]]
+        if before:
+            found.append(dict(zip(paths[start:end], heads[start:end], strict=True)))
+    if len(found) != count:
+        raise CollectedError("cannot compare trees: one of them cannot be read", MENDS)
+    return found
+
+
+def entries_in(record: str) -> tuple[Entry, Entry]:
+    """Return what a raw record says of a path before and after."""
+    old, new, before, after, _ = record[1:].split(" ")
+    return _entry(old, before), _entry(new, after)
 
 
 def compared(result: Result) -> bytes:

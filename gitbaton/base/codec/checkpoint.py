@@ -576,7 +576,7 @@ def known(raw: bytes) -> Checkpoint:
     return c
 
 
-def _later(raw: bytes, c: Checkpoint, name: str) -> object:
+def _later(raw: bytes, name: str) -> object:
     """Read a field of a checkpoint from its canonical bytes."""
     start = raw.find(b'\n  "%s": ' % name.encode())
     if start < 0 and name in _ABSENT:
@@ -584,7 +584,9 @@ def _later(raw: bytes, c: Checkpoint, name: str) -> object:
     end = raw.find(b'\n  "', start + 1)
     try:
         r = Reader(json.loads(b"{" + raw[start : end if end > 0 else -2].rstrip(b",") + b"}"), "record")
-        return _standing(Reader(r.value[name], "record.standing"), len(c.decisions)) if name == "standing" else _FIELDS[name](r)
+        if name == "standing":
+            return _standing(Reader(r.value[name], "record.standing"), len(known(raw).decisions))
+        return _FIELDS[name](r)
     except (ValueError, LookupError, RecordError):
         return getattr(decode(raw), name)
 

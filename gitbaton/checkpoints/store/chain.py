@@ -37,6 +37,7 @@ from gitbaton.git.objects import (
     Object,
     RawCommit,
     RefChange,
+    TreeEntry,
     commit_data,
     find_notes,
     lookup,
@@ -443,12 +444,13 @@ class Chains:
             raise RecordError(f"'{NOTES}' is a {found.kind} and not a commit")
         return found.oid, parse_commit(found.data).tree
 
-    def note(self, commit: Oid, tree: Oid | None) -> bytes:
-        """Return the note of a commit in a notes tree, empty when it has none; several blobs one after the other.
+    def note(self, commit: Oid, tree: Oid | None, known: dict[Oid, list[TreeEntry]] | None = None) -> bytes:
+        """Return the note of a commit in a notes tree, empty when it has none; several blobs one after the other. ``known`` as
+        in ``find_notes``.
 
         Raises RecordError for a note over 4 MiB: edited without having been read, it would be lost.
         """
-        blobs = [self.objects.read(oid) for oid in find_notes(self.objects, tree, commit)]
+        blobs = [self.objects.read(oid) for oid in find_notes(self.objects, tree, commit, known)]
         for blob in blobs:
             if blob is not None and blob.kind == "blob" and blob.data is None:
                 raise RecordError(f"the note of {commit} has {blob.size} bytes and is left alone")

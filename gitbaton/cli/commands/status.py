@@ -117,7 +117,7 @@ def command(
     if watch:
         return _watch(ctx, everything=everything)
     with opened(ctx, talks="" if json or stable or nul else "comparing files") as baton:
-        tracks, problems = baton.status()
+        tracks, problems = baton.status(brief=not json)
         going = open_turn(baton, tracks)
         beside = Overlaps() if stable or nul else at_hand(baton)
         if json:
@@ -151,7 +151,7 @@ def _watch(ctx: Invocation, *, everything: bool) -> int:
             files = ("HEAD", CURRENT, "index", os.path.join("logs", "HEAD"), os.path.join("baton", "sessions"))
             places = [os.path.join(git_dir, name) for _, git_dir, _ in worktrees(repo) for name in files]
             before = folders(repo, CHAINS, TIPS, *places)
-            tracks, problems = baton.status()
+            tracks, problems = baton.status(brief=True)
             going = open_turn(baton, tracks)
             beside = at_hand(baton)
             shown = dashboard(baton, looking(ctx, baton), tracks, going, beside, everything=everything) if tracks else [NONE]

@@ -17,7 +17,7 @@ from gitbaton.git.loose import index_anew
 from gitbaton.git.objects import lookup, object_id
 from gitbaton.git.repo import Repo
 from gitbaton.git.run import TRACKED, Git, checked, zsplit
-from gitbaton.git.treediff import Entry, PathChange, finished, records, started
+from gitbaton.git.treediff import Entry, PathChange, entries_in, raw_records, records, started
 from gitbaton.git.worktree.index import (
     DENIED,
     FILTER,
@@ -158,7 +158,7 @@ class _Comparison:
         self._suspect_tracked(tracked.finish())
         self._suspect_untracked(zsplit(checked(others.finish(), "ls-files")))
         base = {c.path: c for c in records(checked(staged.finish(), "diff-index"))[0][1]}
-        deltas = finished(trees, len(pairs)) if trees else []
+        deltas = raw_records(trees, len(pairs)) if trees else []
         self._settle_intent_to_add(base)
         return self._compare(base, [{}, *deltas])
 
@@ -194,17 +194,20 @@ class _Comparison:
             if empty and path not in base and lookup(objects, first, os.fsencode(path)) is None:
                 self.suspects[path] = _Suspect(staged=None, like=None, mode=None)
 
-    def _compare(self, base: Mapping[str, PathChange], deltas: list[dict[str, PathChange]]) -> dict[Oid, list[str]]:
+    def _compare(self, base: Mapping[str, PathChange], deltas: list[dict[str, str]]) -> dict[Oid, list[str]]:
         """Compose: what a tree holds at a path follows from its difference to the first one, or the first one's to the
-        index."""
+        index. Where neither the index nor the work tree differs from the first one, it is just the paths of the difference."""
         first = {path: suspect.staged for path, suspect in self.suspects.items()} | {p: c.before for p, c in base.items()}
         index = {path: change.after for path, change in base.items()}
-        then = [first | {path: change.after for path, change in delta.items()} for delta in deltas]
+        then = [first | {path: entries_in(delta[path])[1] for path in first.keys() & delta.keys()} for delta in deltas]
         now = index | self._present(then)
         found = {}
         for tree, delta, entries in zip(self.trees, deltas, then, strict=True):
-            differ = [p for p, entry in entries.items() if entry != (now[p] if p in now else delta[p].before)]
-            found[tree] = sorted(differ, key=os.fsencode)
+            differ = [path for path, entry in entries.items() if entry != now[path]]
+            rest = (path for path in delta if path not in entries) if entries.keys() & delta.keys() else delta
+            paths = [*rest, *differ]
+            plain = "".join(paths).isascii()  # git's order is that of bytes
+            found[tree] = (sorted(paths) if plain else sorted(paths, key=os.fsencode)) if differ else paths
         return found
 
     def _present(self, then: list[dict[str, Entry]]) -> dict[str, Entry]:
