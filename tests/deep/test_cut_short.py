@@ -21,7 +21,7 @@ import pytest
 from tests.kit import Sandbox, killkit
 from tests.kit.agents import Client
 from tests.kit.cutkit import THEN, WORK, Scene
-from tests.kit.killkit import RESTORE, REVERT, everything, turned
+from tests.kit.killkit import MERGE, RESTORE, REVERT, apart, everything, turned
 from tests.kit.plug import Recording, baton, needs_strace
 from tests.kit.plugdisk import KILLED, MODELS, Cut, Disk
 from tests.kit.plugjudge import (
@@ -274,6 +274,7 @@ class Case(NamedTuple):
 CASES = {
     "restore": Case(everything, RESTORE),
     "revert": Case(turned, REVERT),
+    "merge": Case(apart, MERGE),
     "undo": Case(done_before(RESTORE), ("undo",)),
     "redo": Case(done_before(RESTORE, ("undo",)), ("redo",)),
     "linked": Case(everything, RESTORE, linked=True),
@@ -284,7 +285,7 @@ CASES = {
 }
 
 
-@some("case", CASES, share={"revert", "undo", "linked", "filtered"})
+@some("case", CASES, share={"revert", "merge", "undo", "linked", "filtered"})
 def test_a_restore_is_ended_by_whatever_command_comes_next(tmp_path: Path, case: str) -> None:
     """It completes it or takes it back, index and all, and says so; never a half state, never a lock; then undo takes back what
     went through."""

@@ -49,6 +49,7 @@ run()
 """
 NEXT = (("status",), ("resume",), ("log",), ("verify",), ("tracks",), ("snapshot", "--track", "t", "--step", "n"))
 REVERT = ("revert",)
+MERGE = ("merge", "api")
 RESTORE = ("restore", "goal", "--exact", "--index")
 
 
@@ -130,6 +131,33 @@ def turned(box: Sandbox) -> None:
     box.write("beside.md", "mine\n")
 
 
+def apart(box: Sandbox) -> None:
+    """Another track's work of every kind, and what the user does meanwhile, staged and not."""
+    lines = "".join(f"line {number}\n" for number in range(12))
+    for name in ("b.txt", "c.txt", "d/e.txt", "d/f.txt", "gone.txt", "moved.txt", "run.sh"):
+        box.write(name, f"{name}\n" * 4)
+    box.write("text", lines)
+    (box.path / "link").symlink_to("a.txt")
+    box.commit("more")
+    box.write("text", lines.replace("line 2\n", "theirs\n"))
+    (box.path / "gone.txt").unlink()
+    (box.path / "run.sh").chmod(0o755)
+    (box.path / "moved.txt").rename(box.path / "there.txt")
+    shutil.rmtree(box.path / "d")
+    box.write("d", "a file now\n")
+    for number in range(4):
+        box.write(f"new/{number}", f"stranger {number}\n")
+    snap(box, "api", "s")
+    box.git("reset", "-q", "--hard")
+    box.git("clean", "-fdq")
+    box.write("text", lines.replace("line 9\n", "mine\n"))
+    box.write("moved.txt", "moved.txt\n" * 4 + "mine\n")
+    box.write("b.txt", "mine, and staged\n")
+    box.git("add", "b.txt", "text")
+    box.write("beside.md", "mine\n")
+    snap(box, "t", "s")
+
+
 class Scene:
     """A repository that is put back, at the same place, before each kill; the states before and after the command."""
 
@@ -175,7 +203,10 @@ class Scene:
 
     def check_goes_on(self, what: str, through: bool) -> None:
         """Undo takes back what went through; what did not is done as if nothing had been."""
-        box, back = self.repo, {"restore": "undo", "revert": "undo", "undo": "redo", "redo": "undo"}[self.words[0]]
+        box, back = (
+            self.repo,
+            {"restore": "undo", "revert": "undo", "merge": "undo", "undo": "redo", "redo": "undo"}[self.words[0]],
+        )
         done = box.here(*((back,) if through else self.words))
         assert done.code == 0, f"{what}: {done.code}\n{done.out}{done.err}"
         assert_same(self.before if through else self.after, state_of(box), f"{what}: going on")

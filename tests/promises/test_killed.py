@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.kit import Sandbox
-from tests.kit.killkit import DRIVER, REVERT, Scene, age_locks, driven, everything, killed, run, turned
+from tests.kit.killkit import DRIVER, MERGE, REVERT, Scene, age_locks, apart, driven, everything, killed, run, turned
 from tests.kit.processes import chain, locks
 from tests.kit.state import sound, stale_locks
 from tests.kit.tiers import first
@@ -53,6 +53,15 @@ def test_a_restore_that_is_killed_is_ended_by_the_next_command(repo: Sandbox, st
 def test_a_revert_that_is_killed_is_ended_by_the_next_command(repo: Sandbox, step: int) -> None:
     turned(repo)
     scene = Scene(repo, REVERT)
+    scene.fresh()
+    assert driven(repo, "named", step, scene.words).code == -signal.SIGKILL
+    scene.check_recovery(step, f"killed at its step {step}")
+
+
+@pytest.mark.parametrize("step", first([4, 1, 2, 3, 5], share={1, 5}))
+def test_a_merge_that_is_killed_is_ended_by_the_next_command(repo: Sandbox, step: int) -> None:
+    apart(repo)
+    scene = Scene(repo, MERGE)
     scene.fresh()
     assert driven(repo, "named", step, scene.words).code == -signal.SIGKILL
     scene.check_recovery(step, f"killed at its step {step}")

@@ -15,7 +15,6 @@ from tests.kit.state import Entry, assert_same, differences, files_of, state_of
 from tests.kit.tiers import sized
 
 Files = Mapping[str, Entry]
-APART = {"submodule: one moved", "submodule: moved and gone", "submodule: both add"}  # a submodule is never touched
 
 
 def plain(files: Files) -> dict[str, Entry]:
@@ -52,12 +51,12 @@ def test_files_are_what_git_makes_of_commits(count: int, tmp_path: Path, monkeyp
         for words in ((), ("--merge",)):
             done = ours.baton("merge", "api", "--json", *words)
             what = f"{pair.name} {words}: {done.out}{done.err}"
-            assert done.code == int(conflicts is not None or pair.name in APART), what
+            assert done.code == int(conflicts is not None), what
             told = {one["path"]: one["action"] for one in done.json["paths"] if one["action"] in ("conflict", "refuse", "keep")}
             told.pop("lib", None)  # of a folder that splits git says so, and does the rest
             marked = {one["path"] for one in done.json["paths"] if one["reason"] == "with conflict markers"}
             after, names = plain(files_of(ours.path)), {re.sub(r"~.*", "", path) for path in conflicts or ()} - marked
-            assert pair.name == "a folder splits" or bool(told or marked) == (conflicts is not None or pair.name in APART), what
+            assert pair.name == "a folder splits" or bool(told or marked) == (conflicts is not None), what
             for path in {*wanted, *after}:
                 left = path in names or path in told or any(path.startswith(f"{name}/") for name in (*names, *told))
                 end = here.get(path) if left else as_git(wanted.get(path))

@@ -299,6 +299,35 @@ class Agents(RuleBasedStateMachine):
         for verb in ("undo", "redo", "undo"):
             self.ours(verb, "--json")
 
+    @precondition(lambda self: self.trees)
+    @rule(data=st.data(), mark=st.booleans(), names=st.lists(paths, max_size=1))
+    def merge(self, data: st.DataObject, mark: bool, names: list[str]) -> None:
+        """Another track's checkpoint is taken in. Done again there is nothing to do; undo takes back all of it."""
+        self.tick()
+        target = data.draw(st.sampled_from(list(self.trees)))
+        words = ["merge", target, *(["--merge"] if mark else []), "--json", "--", *set(names).intersection(self.trees[target])]
+        tried = here("merge", target, "--dry-run")
+        if tried.code == 128:
+            assert "is the track of this work tree" in tried.err, tried.err
+            return
+        before, staged = files_of(self.box.path), index_of(self.box)
+        done = self.ours(*words)
+        assert index_of(self.box) == staged, f"{words}\n" + differences(staged, index_of(self.box))
+        assert (done.code == 1) == (not {"conflict", "refuse"}.isdisjoint(actions(done).values()) or "markers" in done.out)
+        if done.json["safety"] is None:
+            assert files_of(self.box.path) == before
+            return
+        between = files_of(self.box.path)
+        again = self.ours(*(word for word in words if word != "--merge"))
+        now = files_of(self.box.path)
+        assert now == between, f"{words}, again: {again.out}\n" + differences(between, now)
+        for verb, disk in (("undo", before), ("redo", between), ("undo", before)):
+            back = self.ours(verb, "--json")
+            assert back.code == 0, f"{verb}: {back.out}{back.err}"
+            assert files_of(self.box.path) == disk, f"{verb} of {words}\n" + differences(disk, files_of(self.box.path))
+        if mark:
+            self.ours(*words)
+
     def check_restored(self, target: str, done: Outcome, known: list[str], *, exact: bool) -> None:
         """Each path of the checkpoint is back, or the report says why not; nothing that was ignored then is removed."""
         now, said, tree = files_of(self.box.path), actions(done), self.trees[target]

@@ -153,6 +153,25 @@ def test_overlap(repo: Sandbox, monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
 
 
 @pytest.mark.deep
+def test_merge(repo: Sandbox, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(repo.path)
+    beside = Sandbox(tmp_path / "beside")
+    repo.git("worktree", "add", "-q", str(beside.path), "-b", "api")
+    for place, track in ((repo, "parser"), (beside, "api")):
+        place.write("a.txt", f"{track}\n")
+        place.write(f"src/{track}.py", "new\n")
+        take(place, track, f"{track} begun", at(minutes=31), current=True)
+    shown = "".join(
+        [
+            screens(monkeypatch, repo, "merge", "api", "-n", code=1, wraps=True, said=True),
+            screens(monkeypatch, repo, "merge", "api", "--", "src", said=True),
+            screens(monkeypatch, repo, "merge", "parser", code=128, wraps=True, said=True),
+        ]
+    )
+    assert shown == kept("merge", shown)
+
+
+@pytest.mark.deep
 def test_alone(house: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     shown = screens(monkeypatch, house)
     assert shown == kept("alone", shown)
