@@ -136,7 +136,7 @@ MEANT: tuple[tuple[str, ...], ...] = (
     ("rename mv move", "to rename a track: tracks rename {OLD NEW}"),
     ("delete del rm remove drop delete-track remove-track", "to delete a track, after asking: tracks delete NAME"),
     ("rm delete del remove drop erase", "to see what goes where one checkpoint is: forget CHECKPOINT --dry-run"),
-    ("merge rebase cherry-pick", "to make a branch that git merges: branch NAME CHECKPOINT"),
+    ("rebase cherry-pick", "to make a branch that git merges: branch NAME CHECKPOINT"),
     ("undelete", "to bring a deleted track back: tracks restore NAME"),
     ("unrestore", "undo"),
     ("clean risk at-risk", "to see what 'git clean' would take: status --at-risk"),

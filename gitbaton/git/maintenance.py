@@ -61,7 +61,7 @@ def tidy_packs(repo: Repo) -> bool:
     """
     if _repack(repo, lambda: len(_packs(repo)) > PACKS):
         return True
-    return _repack(repo, lambda: len(_own_packs(repo)) > PACKS, own=True)
+    return _repack(repo, lambda: len(_packs(repo)) > PACKS and len(_own_packs(repo)) > PACKS, own=True)
 
 
 def _repack(repo: Repo, due: Callable[[], bool], *, own: bool = False) -> bool:

@@ -58,7 +58,7 @@ VERBS: tuple[tuple[str, Sequence[str]], ...] = (
     ("run show", ()),
     ("du", ("count-objects", "-v")),
     ("doctor", ("fsck", "--connectivity-only")),
-    ("transcript", ()),
+    ("transcript show", ()),
     ("scan", ()),
     ("scan --all", ("log", "--all", "-p")),
     ("scan --files --all", ()),

@@ -47,7 +47,6 @@ reset --hard | restore CHECKPOINT | revert
 reset --hard @~1 | restore '@~1' | revert
 checkout parser | restore parser | tracks use parser
 checkout @~1 | restore '@~1'
-merge attempt | branch NAME CHECKPOINT
 stash pop | snapshot "what is done" | restore CHECKPOINT
 handover "lexer done" | snapshot 'lexer done' | resume
 continue parser | resume parser

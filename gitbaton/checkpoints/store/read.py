@@ -201,6 +201,7 @@ class Store(Chains):
             chains, broken = {track: commit for _, _, commit, track in known.rows}, list[Problem]()
         else:
             chains, broken = self.chains()
+            broken = [*broken, *(self.tips_of(chains).problems if limit else ())]  # also those of no new commit
         elsewhere = self.elsewhere() if self._own is not None else {}
         tips, most = [*chains.values(), *(oid for _, _, oid in differing(chains, elsewhere))], limit
         while limit != 0:
@@ -210,7 +211,8 @@ class Store(Chains):
             once = {s.id: s for s in reversed((*more.items, *own.items))} if limit is not None else {}
             items = newest_first(once.values() if limit is not None else (*own.items, *more.items))[:limit]
             if is_all or most is None or len(items) == limit:
-                return History(items=items, problems=(*broken, *own.problems, *more.problems), origins=more.origins)
+                problems = dict.fromkeys((*broken, *own.problems, *more.problems))
+                return History(items=items, problems=tuple(problems), origins=more.origins)
             most *= 4
         return History(items=(), problems=tuple(broken))
 

@@ -95,12 +95,15 @@ class Selection:
 
 @value
 class _Link:
-    """A commit of a chain, as it is walked; without a tree where it cannot be read. ``seconds``: when it was committed."""
+    """A commit of a chain, as it is walked; without a tree where it cannot be read. ``seconds``: when it was committed;
+    ``fits``: whether its words are wanted; ``files``: whether it holds any; ``message``: only of a chain's first."""
 
     oid: Oid
     seconds: int
     tree: Oid
     parent: Oid
+    fits: bool
+    files: bool
     message: bytes
 
 
@@ -117,7 +120,7 @@ def picked(store: Chains, wanted: Selection, starts: Sequence[Oid], limit: int |
     for most in (None,) if limit is None else (*_PARTS, None):
         links = _links(store, wanted, starts, most)
         trees = {link.oid: link.tree for link in links}
-        kept = [link for link in links if link.oid != store.root and _fits(link.message, wanted)]
+        kept = [link for link in links if link.oid != store.root and link.fits]
         if wanted.paths or wanted.text is not None:
             kept = _changing(store, wanted, kept, trees)
         if limit is None or most is None or len(links) < most:
@@ -142,23 +145,32 @@ def _links(store: Chains, wanted: Selection, starts: Sequence[Oid], most: int | 
     for name, moment in (("max", wanted.since), ("min", wanted.until)):
         words += [f"--{name}-age={int(moment.timestamp())}"] if moment is not None else []
     git = store.repo.git.changed({}, "log.showSignature=false")
-    result = git.run(*_LOG, *words, "--stdin", stdin="".join(f"{oid}\n" for oid in starts).encode())
-    if result.code == 0:
-        rows = (row.partition(b"\n") for row in result.out.split(b"\0")[:-1])
-        told = ((head.decode("ascii").split(" "), text) for head, _, text in rows)
-        return [_Link(oid=ids[0], seconds=int(ids[1]), tree=ids[2], parent=ids[3], message=text) for ids, text in told]
+    process = git.start(*_LOG, *words, "--stdin", stdin="".join(f"{oid}\n" for oid in starts).encode())
+    links, rest = list[_Link](), b""
+    for piece in process.pieces():  # a year of words is not to lie in memory
+        *rows, rest = (rest + piece).split(b"\0")
+        for head, _, text in (row.partition(b"\n") for row in rows):
+            oid, seconds, tree, parent = head.decode("ascii").split(" ")[:4]
+            links.append(_link(store, wanted, oid, int(seconds), tree, parent, text))
+    if process.finish().code == 0:
+        return links
     if len(starts) > 1:
         return list({link.oid: link for start in starts for link in _links(store, wanted, [start], most)}.values())
-    oids, links = store.objects.first_parents(starts[0]), list[_Link]()
+    oids, links = store.objects.first_parents(starts[0]), []
     for oid, found in zip(oids, store.objects.read_many(oids, MAX_COMMIT), strict=True):
         try:
             commit = parse_commit(found.data if found is not None and found.kind == "commit" and found.data else b"")
         except RecordError:
-            links.append(_Link(oid=oid, seconds=0, tree="", parent="", message=b""))
+            links.append(_link(store, wanted, oid, 0, "", "", b""))
         else:
-            above = (*commit.parents, "")[0]
-            links.append(_Link(oid=oid, seconds=0, tree=commit.tree, parent=above, message=commit.message))
+            links.append(_link(store, wanted, oid, 0, commit.tree, (*commit.parents, "")[0], commit.message))
     return links
+
+
+def _link(store: Chains, wanted: Selection, oid: Oid, seconds: int, tree: Oid, parent: Oid, text: bytes) -> _Link:
+    first = text if parent == store.root else b""
+    files = _NO_FILES not in text
+    return _Link(oid=oid, seconds=seconds, tree=tree, parent=parent, fits=_fits(text, wanted), files=files, message=first)
 
 
 def _fits(message: bytes, wanted: Selection) -> bool:
@@ -227,7 +239,7 @@ def _changing(store: Chains, wanted: Selection, links: Sequence[_Link], trees: M
         before = trees.get(link.parent) or store.tree_of(link.parent)
         if link.parent == store.root:
             before = store.base_tree(_first_base(store, link.message))
-        if before and link.tree != before and _NO_FILES not in link.message:
+        if before and link.tree != before and link.files:
             pairs[link.oid] = f"{before} {link.tree}"
     pickaxe = [] if wanted.text is None else ["-M", "--textconv", f"-S{wanted.text}"]
     git = store.repo.git.changed({} if pickaxe else no_index(store.repo), directory=wanted.directory)
