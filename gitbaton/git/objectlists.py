@@ -278,13 +278,6 @@ def kinds(repo: Repo, oids: Iterable[Oid]) -> dict[Oid, str]:
     return found
 
 
-def headers(repo: Repo, oids: Iterable[Oid]) -> dict[Oid, str]:
-    """Return the kind of each of some objects that are here, without a look at what they hold."""
-    raw = repo.git.out("cat-file", "--batch-check", "--buffer", stdin="".join(f"{oid}\n" for oid in oids).encode())
-    rows = (line.split(" ") for line in raw.decode("ascii", "replace").splitlines())
-    return {row[0]: row[1] for row in rows if len(row) == 3}
-
-
 def built_on(repo: Repo, bases: Collection[Oid]) -> dict[Oid, Oid]:
     """Return all objects of the repository that are stored as a difference to one of ``bases``, each with that one. Looks at
     every object's entry, and at the content of none."""

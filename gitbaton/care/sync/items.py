@@ -387,8 +387,8 @@ def require_meta(baton: Baton, what: str) -> None:
 
 def broken_refs(baton: Baton, line: Connection, choice: Choice) -> dict[str, str]:
     """Return the refs here that are broken, each with why, but for those of tracks that a choice does not take. From now on
-    git does not see them when it fetches. Of many no more is read than says that they are here: an error leads to the rest."""
-    found = unreadable_refs(baton.store, own_refs(baton.store), whole=False)
+    git does not see them when it fetches."""
+    found = unreadable_refs(baton.store, own_refs(baton.store))
     line.hidden |= found.keys()
     tracks = {ref: track_of(own(ref)) or signed_track(own(ref)) for ref in found}
     return {ref: why for ref, why in found.items() if (name := tracks[ref]) is None or choice.takes(("track", name))}

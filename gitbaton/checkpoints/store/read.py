@@ -517,21 +517,19 @@ def own_refs(store: Chains) -> dict[str, Oid]:
     return {ref: oid for ref, oid in objectlists.all_refs(store.repo, *PREFIXES, NOTES).items() if is_ours(ref)}
 
 
-def readable_kinds(store: Chains, oids: Iterable[Oid], *, whole: bool = True) -> dict[Oid, str]:
-    """Return the kind of each of some objects that can be read; many are read by one process, and without ``whole`` no more of
-    many than says that they are here."""
+def readable_kinds(store: Chains, oids: Iterable[Oid]) -> dict[Oid, str]:
+    """Return the kind of each of some objects that can be read; many are read by one process."""
     asked = sorted({oid for oid in oids if oid.strip("0")})
-    look = objectlists.kinds if whole else objectlists.headers
-    found = look(store.repo, asked) if len(asked) > _MANY else {}
+    found = objectlists.kinds(store.repo, asked) if len(asked) > _MANY else {}
     rest = [oid for oid in asked if oid not in found]
     items = zip(rest, store.objects.read_many(rest, MAX_COMMIT), strict=True)
     return found | {oid: item.kind for oid, item in items if item is not None}
 
 
-def unreadable_refs(store: Chains, refs: Mapping[str, Oid], *, whole: bool = True) -> dict[str, str]:
+def unreadable_refs(store: Chains, refs: Mapping[str, Oid]) -> dict[str, str]:
     """Return the ``refs`` of ours that hold no id, or point at an object that cannot be read or is of another kind than such a
-    ref has, each with why. The objects below are not looked at: see ``torn_refs``; ``whole``: as in ``readable_kinds``."""
-    found, known = dict[str, str](), readable_kinds(store, refs.values(), whole=whole)
+    ref has, each with why. The objects below are not looked at: see ``torn_refs``."""
+    found, known = dict[str, str](), readable_kinds(store, refs.values())
     for ref, oid in refs.items():
         fetched = ref.startswith(REMOTES) and "/late/" not in ref
         wanted = "blob" if ref.startswith(TIPS) else "commit" if ref.startswith(_COMMITS) or fetched else None
