@@ -106,4 +106,4 @@ def test_a_new_remote_of_the_old_name_has_its_own_refs(box: Sandbox, tmp_path: P
     box.ok("install", "--fetch", "origin")
     box.ok("install", "--fetch", "upstream")
     assert findings(box)["fetch"] == (True, "'git fetch' brings our refs of 'upstream', 'origin'", "")
-    assert len(specs(box)) == 6
+    assert len(specs(box)) == 8

@@ -545,13 +545,13 @@ def decode(raw: bytes) -> Checkpoint:
     version = r.count("v")
     if version != VERSION:
         raise RecordError(f"record has format version {version}; this gitbaton reads {VERSION}")
-    if not all(EXTRA_KEY.match(key) for key, _ in r.strings("extra")):
-        raise r.bad("extra")
-    if not r.text("step").strip():
-        raise r.bad("step")
-    if not 0 < len(r.text("track")) <= MAX_TRACK:
-        raise r.bad("track")
     found = {name: read(r) for name, read in _FIELDS.items()}
+    if not all(EXTRA_KEY.match(key) for key, _ in found["extra"]):
+        raise r.bad("extra")
+    if not found["step"].strip():
+        raise r.bad("step")
+    if not 0 < len(found["track"]) <= MAX_TRACK:
+        raise r.bad("track")
     standing = r.beside("standing")
     return Checkpoint(**found, standing=_standing(standing, len(found["decisions"])) if standing else None)
 

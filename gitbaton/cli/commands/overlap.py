@@ -72,8 +72,8 @@ def _say(baton: Baton, found: list[Overlap], *, tracks: int) -> None:
     ends = " ".join(in_shell(one.name) for one in (found[0].mine, found[0].other))
     terminal.say_lines(broken(f"to compare two: git baton diff {ends}", screen()[0]))
     if found[0].mine.name == baton.current():
-        other = in_shell(found[0].other.name)
-        terminal.say_lines(broken(f"to see what a merge would do: git baton merge {other} --dry-run", screen()[0]))
+        theirs = in_shell(found[0].other.name)
+        terminal.say_lines(broken(f"to see what a merge would do: git baton merge {theirs} --dry-run", screen()[0]))
 
 
 def document(one: Overlap) -> dict[str, Json]:
