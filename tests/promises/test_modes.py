@@ -633,6 +633,10 @@ class Private(Agents):
             self.then[done.out.splitlines()[-1].split("\t")[1]] = before
         elif words[0] == "restore":
             self.check_narrow(self.then[words[1]], before, after, {name for name in have if have[name] != had.get(name)})
+        elif words[0] == "merge":
+            self.check_narrow({}, before, after, {name for name in have if have[name] != had.get(name)})
+            if (after, have) == (before, had):  # then the step before is still the one that can be taken back
+                return done
         elif self.ends is not None:  # with nothing in between
             assert after == self.ends[0], f"{words}: {differences(self.ends[0], after)}"
         self.ends = before, after
