@@ -237,6 +237,9 @@ def _found(
     mine = [oid for ref, oid in whole.items() if not ref.startswith(REMOTES)]
     others = store.present([*user_tips(store), *(oid for ref, oid in whole.items() if ref.startswith(REMOTES))])
     since, reached, sizes = _reach(store, whole, chains.values(), mine, others) if wanted is None else ({}, {}, {})
+    below = [oid for ref, oid in asked.items() if ref not in broken] if wanted is not None else []
+    if below and (wrong := objectlists.unreadable(store.repo, below, user_tips(store))):
+        raise RecordError(wrong)
     runs, unknown = _needed(store, refs, broken, others)
     return Inventory(
         refs=refs,
