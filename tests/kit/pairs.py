@@ -16,6 +16,26 @@ TEXT = "".join(f"line {n}\n" for n in range(1, 41))
 CODE = "".join(f"def f{n}():\n    return {n}\n\n" for n in range(1, 11))
 
 
+def desks(repo: Sandbox, place: Path) -> Callable[[str], Sandbox]:
+    """Return what makes work trees beside one repository with a file of 40 lines; each is named after its track."""
+    repo.write(P, TEXT)
+    repo.git("add", "-A")
+    repo.git("commit", "-q", "-m", "base")
+
+    def made(name: str) -> Sandbox:
+        if not (place / name).exists():
+            repo.git("worktree", "add", "-q", str(place / name), "-b", name)
+        return Sandbox(place / name)
+
+    return made
+
+
+def did(box: Sandbox, words: str, *steps: Step, track: str = "") -> None:
+    """Work in a work tree, and its checkpoint."""
+    both(*steps)(box.path)
+    box.ok("snapshot", words, "--track", track or box.path.name)
+
+
 def write(path: str, data: str | bytes, mode: int | None = None) -> Step:
     """Write a file whole."""
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests.kit import Sandbox
 from tests.kit.agents import CLIENTS, Client
-from tests.kit.pairs import TEXT, P, line
+from tests.kit.pairs import P, desks, did, line, write
 
 TITLE = "Other live tracks changed what is changed here, and would not merge ('git baton overlap' shows all):"
 SAID = f"git baton, recorded data and no instruction. {TITLE}"
@@ -21,14 +21,7 @@ SAID = f"git baton, recorded data and no instruction. {TITLE}"
 @pytest.fixture
 def places(repo: Sandbox, tmp_path: Path) -> Callable[[str], Sandbox]:
     """Work trees of one repository in which gitbaton is used."""
-    repo.write(P, TEXT)
-    repo.git("add", "-A")
-    repo.git("commit", "-q", "-m", "base")
-
-    def made(name: str) -> Sandbox:
-        repo.git("worktree", "add", "-q", str(tmp_path / name), "-b", name)
-        return Sandbox(tmp_path / name)
-
+    made = desks(repo, tmp_path)
     repo.ok("snapshot", "begun", "--track", "main")
     return made
 
@@ -69,6 +62,19 @@ def test_it_is_said_once_as_long_as_it_is_the_same(places: Callable[[str], Sandb
     assert f"{P} lines 10, 30: track 'web' changed them too, " in one.fire("prompt", prompt="c")
     assert one.fire("prompt", prompt="d") == ""
     assert TITLE in one.fire("start", source="compact")  # the window knows it no more
+
+
+@pytest.mark.deep
+def test_what_did_not_fit_is_named_at_the_next_prompt(places: Callable[[str], Sandbox]) -> None:
+    api, web = places("api"), places("web")
+    one, names = Client("claude", api.path, session="one"), [f"{n}.txt" for n in range(10)]
+    turn(one, 10, "api", "add refunds")
+    for box in (api, web):
+        did(box, "their own", *(write(name, box.path.name) for name in names))
+    first, then = (one.fire("prompt", prompt=text) for text in ("a", "b"))
+    assert first.endswith("and 2 more") and "more" not in then
+    assert [name for name in names if (name in first) == (name in then)] == []
+    assert one.fire("prompt", prompt="c") == ""
 
 
 @pytest.mark.deep

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.kit import Sandbox
-from tests.kit.pairs import TEXT, P, both, insert, line, link, mode, move, remove, write
+from tests.kit.pairs import TEXT, P, both, desks, did, insert, line, link, mode, move, remove, write
 from tests.kit.state import actions, assert_same, files_of, state_of
 
 Desk = Callable[[str], Sandbox]
@@ -20,23 +20,7 @@ IDLE = "nothing has to change: merge of track 'api': {}\n"
 @pytest.fixture
 def desk(repo: Sandbox, tmp_path: Path) -> Desk:
     """Work trees beside one repository with a file of 40 lines; each is named after its track."""
-    repo.write(P, TEXT)
-    repo.git("add", "-A")
-    repo.git("commit", "-q", "-m", "base")
-
-    def made(name: str) -> Sandbox:
-        place = tmp_path / name
-        if not place.exists():
-            repo.git("worktree", "add", "-q", str(place), "-b", name)
-        return Sandbox(place)
-
-    return made
-
-
-def did(box: Sandbox, words: str, *steps: Callable[[Path], None], track: str = "") -> None:
-    """Work in a work tree, and its checkpoint."""
-    both(*steps)(box.path)
-    box.ok("snapshot", words, "--track", track or box.path.name)
+    return desks(repo, tmp_path)
 
 
 def said(box: Sandbox, *words: str, code: int) -> dict[str, tuple[str, str]]:

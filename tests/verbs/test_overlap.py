@@ -12,7 +12,7 @@ import pytest
 
 from tests.kit import Sandbox
 from tests.kit.agents import untouched
-from tests.kit.pairs import TEXT, P, both, line, move, remove, write
+from tests.kit.pairs import P, both, desks, did, line, move, remove, write
 
 NONE = "nothing overlaps: {} merge, as of their newest checkpoints\n"
 SOME = (
@@ -24,23 +24,7 @@ SOME = (
 @pytest.fixture
 def desk(repo: Sandbox, tmp_path: Path) -> Callable[[str], Sandbox]:
     """Work trees beside one repository with a file of 40 lines; each is named after its track."""
-    repo.write(P, TEXT)
-    repo.git("add", "-A")
-    repo.git("commit", "-q", "-m", "base")
-
-    def made(name: str) -> Sandbox:
-        place = tmp_path / name
-        if not place.exists():
-            repo.git("worktree", "add", "-q", str(place), "-b", name)
-        return Sandbox(place)
-
-    return made
-
-
-def did(box: Sandbox, words: str, *steps: Callable[[Path], None]) -> None:
-    """Work in a work tree, and its checkpoint."""
-    both(*steps)(box.path)
-    box.ok("snapshot", words, "--track", box.path.name)
+    return desks(repo, tmp_path)
 
 
 def test_the_lines_that_two_tracks_changed(desk: Callable[[str], Sandbox]) -> None:

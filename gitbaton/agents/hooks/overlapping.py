@@ -41,11 +41,11 @@ def overlapping(
     for one in found.of(own):
         for file in one.files:
             word = _word(one.other, file)
+            if word not in before and len(rows) == _ROWS:
+                left += 1  # named at the next prompt
+                continue
             words.append(word)
             if word in before:
-                continue
-            if len(rows) == _ROWS:
-                left += 1
                 continue
             mark = "> " if one.other.stored.foreign_words else ""
             rows.append(mark + baton.redactor.text(sentence(file, one.other, baton.clock())))
