@@ -13,7 +13,7 @@ TYPE_CHECKING = False  # as typing's: importing typing costs each start 2 ms
 if TYPE_CHECKING:
     from typing import Any
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 __all__ = ["Baton", "BatonError", "Checkpoint", "Request", "__version__"]
 
 if TYPE_CHECKING:

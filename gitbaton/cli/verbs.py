@@ -84,7 +84,7 @@ GROUPS: dict[str, dict[str, str]] = {
     "": {"hook": "what hook scripts call; it never fails", "complete": "what the completion of a shell calls"},
 }
 VERBS: dict[str, str] = {name: text for verbs in GROUPS.values() for name, text in verbs.items()}
-# Verbs by the names that they had before 0.2; they work through 0.2.x.
+# Verbs by the names that they had before 0.2; they work through 0.3.x.
 OLD = {
     "steps": "run show",
     "journal": "run show --records",
