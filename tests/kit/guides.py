@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import sys
+from collections.abc import Callable, Mapping
+from importlib import import_module
 from pathlib import Path
 
 from tests.kit.places import ROOT
@@ -16,6 +19,10 @@ WRITE = "GITBATON_TEST_WRITE"  # set: what shows something else is written anew 
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FILE = re.compile(r"# ([\w./-]+\.(?:py|sh|toml|json))\n")
 SHELLS = ("bash", "zsh", "fish")
+READERS: Mapping[str, Callable[[str], object]] = {
+    "json": json.loads,
+    "yaml": lambda text: import_module("yaml").safe_load(text),  # LangGraph brings it
+}
 MASKS = (
     (r"\b20\d\d-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?( ?[+-]\d{4}|Z)?)?|\b\d\d:\d\d\b", "WHEN"),
     (r"\b\d+(\.\d+)? ?([KMG]i?B|bytes)\b", "SIZE"),
@@ -50,8 +57,8 @@ def play(repo: Sandbox, text: str) -> str:
     """Run every block of a text in order, from the top of a repository; the text with what its consoles show now.
 
     ``sh`` and ``python`` must end with 0. Each command of a ``console`` follows ``$ ``, and what it prints follows it. A block
-    whose first line is a comment with a file's name is that file. Other blocks (``text``, and what belongs into a shell's own
-    settings) are for the reader. A ``cd`` holds for the blocks that follow.
+    whose first line is a comment with a file's name is that file. ``json`` and ``yaml`` must be mappings. Other blocks
+    (``text``, and what belongs into a shell's own settings) are for the reader. A ``cd`` holds for the blocks that follow.
     """
     place = repo.path
 
@@ -77,6 +84,8 @@ def play(repo: Sandbox, text: str) -> str:
             shown = [f"{row}\n{run(row[2:], '')}" for row in (part.partition("\n")[0] for part in rows)]
             if os.environ.get(WRITE) == "all" or masked("".join(shown)).split() != masked(body).split():
                 return f"```console\n{''.join(shown)}```"
+        elif language in READERS:
+            assert isinstance(READERS[language](body), dict), f"not a file that a program reads:\n{body}"
         elif language not in SHELLS:
             assert language == "text", f"a block of {language!r} is run by nobody"
         return match[0]

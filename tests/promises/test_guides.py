@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import tomllib
@@ -22,7 +23,8 @@ WHOLE = [name for name in NAMES if name != "langgraph"]  # test_langgraph_exampl
 
 
 def one_turn(repo: Sandbox, place: Path) -> None:
-    """A manual checkpoint, and a turn of an agent that edited, ran the tests and was compacted."""
+    """A client that was used here, a manual checkpoint, and a turn of an agent that edited, ran the tests and was compacted."""
+    (Path(os.environ["HOME"]) / ".gemini").mkdir(exist_ok=True)
     repo.ok(
         "snapshot", "--track", "parser", "--step", "lexer done", "--next-cmd", "pytest tests/parser", "--validation", "green"
     )

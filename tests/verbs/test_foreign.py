@@ -259,6 +259,19 @@ def test_what_a_remote_has_is_looked_for_above_the_fork_alone(
 
 
 @pytest.mark.deep
+def test_what_was_joined_is_said_to_be_newer_by_no_verb(repo: Sandbox, theirs: Sandbox) -> None:
+    fetch(repo, theirs)
+    repo.git("remote", "add", "origin", str(theirs.path))
+    repo.ok("snapshot", "--track", "work", "mine")
+    repo.ok("sync", "origin", "--yes")
+    with theirs.open() as baton:
+        baton.snapshot("theirs", track="work")
+    repo.ok("sync", "origin", "--yes")
+    for words in (["log"], ["log", "work"], ["log", "--all"], ["log", "-n", "1"], ["resume"], ["status"], ["tracks"]):
+        assert "newer" not in repo.ok(*words).err, words
+
+
+@pytest.mark.deep
 def test_a_fork_is_said_until_it_is_joined(repo: Sandbox, theirs: Sandbox) -> None:
     fetch(repo, theirs)
     repo.ok("snapshot", "--track", "work", "mine")
