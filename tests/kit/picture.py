@@ -91,7 +91,7 @@ class Stage:
 
 
 def overview(place: Path) -> list[str]:
-    """How several tracks stand, what happened on them, and why a line is as it is."""
+    """How several tracks stand, where they write the same lines, what happened on them, and why a line is as it is."""
     stage = Stage(place)
     repo = stage.repo
     repo.git("config", "core.abbrev", "7")  # fewer digits are not unique each time
@@ -100,7 +100,9 @@ def overview(place: Path) -> list[str]:
     repo.commit("numbers: first version", api_py="from num import half\n")
     repo.git("worktree", "add", "-q", "-b", "docs", "../docs")
     stage.at(20)
-    Sandbox(place / "docs").ok("snapshot", "--track", "docs", "site builds; links checked", "--validation", "green")
+    docs = Sandbox(place / "docs")
+    docs.write("num.py", 'def half(n):\n    """Half of a number."""\n    return n / 2\n')
+    docs.ok("snapshot", "--track", "docs", "numbers have docstrings", "--validation", "green")
     repo.git("config", "color.ui", "always")
     stage.at(40)
     repo.ok("snapshot", "--track", "parser", "lexer done; tokens carry positions", "--validation", "green")
@@ -113,7 +115,7 @@ def overview(place: Path) -> list[str]:
     stage.turn(70, "half() rounds to even", "num.py", text, ran, "1 failed, 2 passed in 0.10s", 1)
     stage.talk.stop()
     stage.at(72)
-    for command in ("git baton status", "git baton log --all --graph", "git baton why num.py:2"):
+    for command in ("git baton status", "git baton overlap", "git baton log --all --graph", "git baton why num.py:2"):
         stage.typed(command, command.replace("baton", "baton --color=always"))
     return stage.shown()
 
@@ -265,7 +267,10 @@ def drawn(rows: list[str], title: str) -> str:
 PICTURES: dict[Path, tuple[str, Callable[[Path], list[str]]]] = {
     SESSION: ("A session: a checkpoint, a compaction, resume, and the next command", session),
     PICKER: ("The picker of rewind: the checkpoints of a track, and the plan to take a bad turn back", picker),
-    OVERVIEW: ("How every track stands, what happened on them, and why a line is as it is", overview),
+    OVERVIEW: (
+        "How every track stands, where two write the same lines, what happened on them, and why a line is as it is",
+        overview,
+    ),
 }
 
 

@@ -39,6 +39,7 @@ def test_the_overview_is_made_of_what_the_commands_print(tmp_path: Path) -> None
     rows = rows_of(OVERVIEW, made)
     assert [row for row in rows if row.startswith("$ ")] == [
         "$ git baton status",
+        "$ git baton overlap",
         "$ git baton log --all --graph",
         "$ git baton why num.py:2",
     ]
