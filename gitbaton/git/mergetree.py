@@ -105,6 +105,8 @@ def merged(repo: Repo, asked: Sequence[MergeAsk], store: str) -> list[MergeAnswe
         single = git.run(*_MERGE, ours, theirs)
         if single.code == _USAGE:
             raise GitError("trees are merged by git 2.38 or newer, and this one is older")
+        if single.code > 1 and not mends(single):
+            checked(single, "merge-tree")
         status = {0: b"1\0", 1: b"0\0"}.get(single.code) if not mends(single) else None
         found.append(next(_answers(status + single.out + b"\0"), None) if status else None)
     known = [_named(repo, ask, pair, answer) if answer else None for ask, pair, answer in zip(asked, pairs, found, strict=True)]

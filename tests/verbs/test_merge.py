@@ -130,6 +130,76 @@ def test_a_resolved_conflict_is_not_told_again_and_what_is_new_comes(desk: Desk)
 
 
 @pytest.mark.deep
+def test_what_was_merged_under_another_name_is_not_told_again(desk: Desk) -> None:
+    api, web = desk("api"), desk("web")
+    did(api, "anew", write(P, b"\0anew"))
+    did(web, "moved", move(P, "src/paid.py"))
+    assert said(web, code=0) == {"src/paid.py": ("write", "")}
+    was = ("keep", "taken in before, and as it was left since")
+    assert said(web, code=0) == {P: was}
+    did(api, "and again", write(P, b"\0again"))
+    assert said(web, code=0) == {"src/paid.py": ("write", ""), P: was}
+    assert (web.path / "src/paid.py").read_bytes() == b"\0again"
+
+
+@pytest.mark.deep
+def test_the_base_of_a_second_merge_is_what_was_merged_last(desk: Desk) -> None:
+    api, web = desk("api"), desk("web")
+    did(api, "moved", move(P, "src/paid.py"), line("a.txt", 1, "api"))
+    did(web, "moved too", move(P, "src/paid.py"))
+    assert said(web, code=0) == {"a.txt": ("write", "")}
+    did(api, "another in its place", write(P, b"\0another"))  # of what was moved git would take it for a change
+    assert said(web, code=0)[P] == ("create", "")
+    assert (web.path / "src/paid.py").read_text() == TEXT and (web.path / P).read_bytes() == b"\0another"
+
+
+@pytest.mark.deep
+def test_what_both_have_committed_since_is_the_newer_base(desk: Desk) -> None:
+    api, web = desk("api"), desk("web")
+    did(api, "one", line(P, 10, "one"))
+    web.ok("merge", "api")
+    web.git("commit", "-qam", "one")
+    did(api, "two", line(P, 10, "two"))
+    api.git("commit", "-qam", "two")
+    assert web.try_git("merge", "-q", "-X", "theirs", "api").code == 0
+    did(api, "three", line(P, 10, "three"))
+    assert said(web, code=0) == {P: ("write", "")}
+    assert (web.path / P).read_text() == both_lines({10: "three"})
+
+
+@pytest.mark.deep
+def test_markers_are_told_where_nothing_is_left_to_merge(desk: Desk) -> None:
+    api, web = desk("api"), desk("web")
+    did(api, "one line", line(P, 10, "api"), write("new", "n\n"))
+    did(web, "all of them", write(P, "".join(f"other {n}\n" for n in range(40))))
+    assert said(web, "--merge", code=1) == {P: ("write", "with conflict markers"), "new": ("create", "")}
+    assert said(web, code=1) == {P: ("conflict", "conflict markers of a merge before are in it")}
+    write(P, "resolved\n")(web.path)
+    assert said(web, code=0) == {P: ("keep", "taken in before, and as it was left since")}
+
+
+@pytest.mark.deep
+def test_no_name_that_git_gave_a_side_is_told(desk: Desk) -> None:
+    api, web = desk("api"), desk("web")
+    did(api, "folder", remove("a.txt"), write("a.txt/in", "in\n"), line(P, 10, "api"))
+    web.ok("merge", "api")
+    write("a.txt/own", "own\n")(web.path)
+    did(api, "file", remove("a.txt/in"), lambda root: (root / "a.txt").rmdir(), write("a.txt", "file\n"))
+    found = said(web, code=1)
+    told = "track 'api' has a folder where a file is here, or a file where a folder is"
+    assert found == {"a.txt": ("conflict", told), "a.txt/in": ("remove", "")}
+    assert files_of(web.path / "a.txt").keys() == {"own"}
+
+
+def test_what_git_says_of_a_setting_is_passed_on(desk: Desk) -> None:
+    api, web = desk("api"), desk("web")
+    did(api, "work", line(P, 10, "api"))
+    web.git("config", "merge.conflictStyle", "unheard")
+    done = web.baton("merge", "api")
+    assert (done.code, done.out) == (128, "") and "merge.conflictstyle" in done.err and "torn" not in done.err
+
+
+@pytest.mark.deep
 def test_a_merge_that_was_swept_away_is_done_again(desk: Desk) -> None:
     api, web = desk("api"), desk("web")
     did(api, "first", line(P, 10, "api"), write("new", "n\n"))

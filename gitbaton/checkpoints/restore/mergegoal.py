@@ -38,6 +38,7 @@ from gitbaton.git.mergetree import (
     undriven,
 )
 from gitbaton.git.objects import LARGEST, new_object
+from gitbaton.git.questions import is_ancestor
 from gitbaton.git.worktree.checkout import (
     GITLINK,
     INVALID,
@@ -107,6 +108,8 @@ class MergeGoal(Goal):
         self.scratch = os.path.join(scene.folder, "merge")
         os.makedirs(self.scratch, exist_ok=True)
         self.further: dict[str, PathAction] = {}
+        self.fork: Oid | None = None
+        self.stood: Collection[str] = ()  # paths at which a merge of before stands
         self.base = self._base()
         self.theirs = self.rules = self._known(tree_in(scene, target))
         self.wanted = self._wanted()
@@ -128,9 +131,9 @@ class MergeGoal(Goal):
         here, there = self.scene.head.oid, self.target.checkpoint.head
         if here is None or there is None:
             return nothing(self.store)
-        found = common_commit(self.scene.repo, here, there)
-        if found is not None:
-            return self.store.base_tree(found)
+        self.fork = common_commit(self.scene.repo, here, there)
+        if self.fork is not None:
+            return self.store.base_tree(self.fork)
         cut = os.path.exists(os.path.join(self.scene.repo.layout.common_dir, "shallow"))
         both = f"HEAD ({self.baton.abbreviate(here)}) and {self.name} (on {self.baton.abbreviate(there)})"
         hints = ["the history is cut short here: git fetch --unshallow"] if cut else []
@@ -173,10 +176,14 @@ class MergeGoal(Goal):
             self.asks.append(on_top)
             closer = self._outcome(on_top, self._merged([on_top])[0])
         taken = dict[str, _Outcome]()
-        for path in {*plain.changes, *plain.stays, *closer.changes, *closer.stays}:
+        for path in {*plain.changes, *plain.stays, *closer.changes, *closer.stays, *self.stood}:
             taken[path] = plain if path in named or path in apart else closer
-            if plain.touches(path) and not taken[path].touches(path):
-                self._tell(path, *(("conflict", _STILL) if self._holds_markers(path) else ("keep", reason)))
+            if taken[path].touches(path):
+                continue
+            if (plain.touches(path) or path in self.stood) and self._holds_markers(path):
+                self._tell(path, "conflict", _STILL)
+            elif plain.touches(path):
+                self._tell(path, "keep", reason)
         found = {path: d for path, got in taken.items() if (d := self._decided(path, got)) is not None}
         found = self._asked(found)
         for path in refused_names(
@@ -201,10 +208,12 @@ class MergeGoal(Goal):
         changes = {d.path: d for d in differences(git, ask.ours.tree, answer.tree)}
         stays, marked = dict[str, Conflict](), set[str]()
         for path, one in answer.conflicts.items():
+            if path not in (one.here, one.there):  # git's name for a file where a folder stands
+                changes.pop(path, None)
             if self.order.merge and path in changes and _is_text(one):
                 marked.add(path)
                 continue
-            for at in (path, one.here, one.there):
+            for at in (one.here, one.there):
                 stays.setdefault(at, one)
         for path in undriven(self.scene.repo, self._both_changed(ask, changes, stays)):
             entry = self._entry(ask.ours.tree, path)
@@ -313,23 +322,44 @@ class MergeGoal(Goal):
             if done is None or done.op != "merge" or files is None or not files.worktree.same(place):
                 continue
             with suppress(BatonError):  # what is gone, or cannot be read, is merged as if it had not been
-                then, touched = self.baton.resolve(done.target), stepped(self.store, step)[2]
-                if then.checkpoint.track == self.target.checkpoint.track:
-                    rows |= {path: self._entry(then.tree, path) for path in self._standing(touched)}
+                then, (_, after, touched) = self.baton.resolve(done.target), stepped(self.store, step)
+                if then.checkpoint.track == self.target.checkpoint.track and not self._is_older(then.checkpoint.head):
+                    standing = self._standing(touched)
+                    paths = self._theirs(then.tree, after, standing) if standing else set[str]()
+                    both = self._agreed(then.tree, after) if len(standing) == len(touched) else set[str]()
+                    rows |= {path: self._entry(then.tree, path) for path in paths | both}
         if not rows:
             return None
+        apart = {d.path for d in differences(self.git, self.theirs, self.scene.tree)}
+        self.stood = apart.intersection(rows)
         commit = side_commit(self.scene.repo, MergeSide(tree=changed_tree(self.scene.index, rows, self.base), head=None))
         put_in(self.scratch, [commit])
         return commit.oid
 
-    def _standing(self, touched: Sequence[Difference]) -> list[str]:
+    def _is_older(self, head: Oid | None) -> bool:
+        """Whether what stood on a commit of theirs is older than what both have committed."""
+        return head is not None and self.fork not in (head, None) and is_ancestor(self.scene.repo, head, str(self.fork))
+
+    def _theirs(self, then: Oid, after: Oid, standing: Sequence[Difference]) -> set[str]:
+        """Return the paths of theirs that a step took in: what it wrote at these, under the name that it had there."""
+        paths = {d.path for d in standing}
+        here = [d.path for d in standing if d.then is not None and self._entry(then, d.path) is None]
+        moved = renames(self.scene.repo, then, after) if here else {}
+        return paths.union(old for old, new in moved.items() if new in paths)
+
+    def _agreed(self, then: Oid, after: Oid) -> set[str]:
+        """Return the paths at which theirs was another than the base, and ours the same as theirs after a step."""
+        apart = {d.path for d in differences(self.git, then, after)}
+        return {d.path for d in differences(self.git, self.base, then)} - apart
+
+    def _standing(self, touched: Sequence[Difference]) -> list[Difference]:
         """Return the paths at which a merge stands that touched these: all, if anything that it brought is still there, as a
         reset, a stash or another branch take back all of it; else those of which the very lines were changed since."""
         now = {d.path: self._entry(self.scene.tree, d.path) for d in touched}
         texts = {d.path: self._texts(now[d.path], d) for d in touched if now[d.path] not in (d.now, d.then)}
         if any(now[d.path] == d.then for d in touched) or any(_has_lines(*three) for three in texts.values() if three):
-            return [d.path for d in touched]
-        return [path for path, three in texts.items() if three and not self._comes_anew(*three)]
+            return [*touched]
+        return [d for d in touched if (three := texts.get(d.path)) and not self._comes_anew(*three)]
 
     def _texts(self, now: GitEntry | None, step: Difference) -> tuple[bytes, bytes, bytes] | None:
         """Return a file as it is now, as it was before a step, and as that left it; None where one is not a file."""
