@@ -492,13 +492,15 @@ class Turn:
     its end. ``began``: the checkpoint that holds the state which it began from; ``head``: HEAD then, or UNBORN, where no
     checkpoint was there yet, and no files but HEAD's. Neither: it is not known. ``ended``: the manual checkpoint of another, or
     the commit, that ended it before, so that nothing later is the turn's. ``edited``: the paths that the session's own tools
-    edited in it, newest first, and ``edited_more`` how many more."""
+    edited in it, newest first, and ``edited_more`` how many more. ``unheard``: no hook heard its prompt, so that only these
+    paths are known to be its own, and ``began`` holds the newest state that is surely older."""
 
     began: Oid | None = None
     head: Oid | None = None
     ended: Oid | None = None
     edited: tuple[str, ...] = ()
     edited_more: int = 0
+    unheard: bool = False
 
 
 @value

@@ -14,6 +14,7 @@ from gitbaton.checkpoints.render import (
     NO_CHANGES,
     Changed,
     decision_facts,
+    first_few,
     kept_names,
     observed_pairs,
     passed,
@@ -123,6 +124,9 @@ def words(baton: Baton, look: Look, stored: Stored, facts: ViewFacts) -> list[Vi
     kind = (look.kind(stored)[0], (f" {KINDS.get(c.kind, c.kind)}", look.kind(stored)[0][1]))
     turn = f", turn {turn_of(c)}" if title_of(c).startswith(f"turn {turn_of(c)}  ") else ""
     rows = [ViewRow(name="taken", text=f"{_when(look, c.created)}{by}{turn}{on}", state=kind), *_model(c), *_during(c.files)]
+    if c.turn is not None and c.turn.unheard:
+        known = some(len(c.turn.edited), first_few(c.turn.edited)) if c.turn.edited else "nothing"
+        rows.append(ViewRow(name="turn", text=f"no hook heard its prompt, and its tools are known to have edited {known}"))
     if c.carried is not None:
         rows += [] if turn else [ViewRow(name="title", text=title_of(c))]
         then = f": {passed(since) or 'nothing'}" if since is not None else ""

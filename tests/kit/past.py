@@ -169,6 +169,32 @@ class Past:
             }
             self._part("assistant", {"type": "tool", "tool": "bash", "callID": key, "state": state})
 
+    def edit(self, name: str, text: str) -> None:
+        """A file is written by the client's own tool."""
+        path, key = str(self.repo.write(name, text)), f"call{self.count}"
+        if self.client == "claude":
+            given = {"file_path": path, "content": text}
+            self.claude("assistant", [{"type": "tool_use", "id": key, "name": "Write", "input": given}])
+            self.claude("user", [{"type": "tool_result", "tool_use_id": key, "content": "ok"}], toolUseResult={"stdout": ""})
+        elif self.client == "codex":
+            item = {"type": "FileChange", "id": key, "changes": {path: {"type": "add"}}, "status": "completed"}
+            times = {"started_at_ms": self._ms(), "completed_at_ms": self._ms() + 1000}
+            self._line({"type": "event_msg", "payload": {"type": "item_completed", "item": item, **times}})
+        elif self.client == "gemini":
+            at = self.now.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+            args: Any = {"file_path": path, "content": text}
+            call = {"id": key, "name": "write_file", "args": args, "status": "success", "timestamp": at}
+            self._message("gemini", "", toolCalls=[{**call, "result": [{"functionResponse": {"response": {"output": "ok"}}}]}])
+        elif self.client == "copilot":
+            asked = {"toolCallId": key, "toolName": "create", "arguments": {"path": path, "file_text": text}}
+            self._event("tool.execution_start", asked)
+            done: Any = {"toolCallId": key, "success": True, "fileEdits": [{"path": path, "kind": "create"}]}
+            self._event("tool.execution_complete", {**done, "result": {"content": "ok"}})
+        else:
+            times = {"start": self._ms(), "end": self._ms() + 1000}
+            state = {"status": "completed", "input": {"filePath": path}, "output": "ok", "metadata": {}, "time": times}
+            self._part("assistant", {"type": "tool", "tool": "write", "callID": key, "state": state})
+
     def commit(self, name: str, text: str, subject: str, *, said: str | None = None) -> str:
         """A file is written and committed; the client sees what git prints, or something else. The commit's id."""
         self.repo.write(name, text)

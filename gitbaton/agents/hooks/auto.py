@@ -34,6 +34,7 @@ from gitbaton.base.model import (
     Stored,
     Told,
     Turn,
+    is_turn,
     session_key,
 )
 from gitbaton.base.system.files import acquire, read_regular, release
@@ -53,6 +54,7 @@ _COMMAND = 200
 _TASK = 200  # characters of it where a later prompt is told, too
 _TRIES = 4
 _BELOW = 50  # checkpoints that may tell of the same
+_FAR = 200  # and among which one is looked for that is older than a prompt
 _LONG, _READING = 60.0, 5.0  # seconds for which a conversation is stored and records are read where nobody waits for less
 _WAITING = 20.0  # and for which others are waited for there
 _MANY, _FEW = 1000, 20  # paths that are looked at for who changed them; and after HEAD has moved
@@ -298,7 +300,13 @@ def _with_records(baton: Baton, occasion: _Occasion, due: _Due) -> tuple[_Due, C
         until = occasion.ended.at if occasion.ended is not None else float("inf")
         model, usage = usage_of(seen.facts, whose.began_at / 1000, until, seen.later)
         agent = replace(agent, model=model, usage=usage)
-    turn = due.turn and _edited(baton, due.turn, whose, seen, occasion.ended)
+    turn = due.turn
+    if turn is not None:
+        until = occasion.ended.at if occasion.ended is not None else float("inf")
+        edited = _edited(baton, whose, seen, whose.began_at / 1000, until)
+        turn = replace(turn, edited=edited, ended=occasion.ended.oid if occasion.ended is not None else None)
+    elif is_turn(draft.checkpoint.kind, step):
+        turn = _unheard(baton, due, whose, seen, agent)
     return due, replace(draft.checkpoint, step=_begun(step, _STEP), agent=agent, observed=observed, turn=turn), news
 
 
@@ -308,12 +316,33 @@ def _came_at() -> int:
     return int(at) if at.isdecimal() else 0
 
 
-def _edited(baton: Baton, turn: Turn, session: Session, seen: Seen | None, ended: TurnEnding | None) -> Turn:
-    """A turn with what the session's own tools edited in it, as its hooks and its records tell, up to what has ended it."""
-    until = ended.at if ended is not None else float("inf")
-    told = [one.path for one in (seen.facts.edited if seen else ()) if session.began_at / 1000 <= one.at <= until]
-    found = tuple(sessions.inside([*session.edited.split("\0"), *told], baton.repo.layout.root or "/").values())
-    return replace(turn, edited=tuple(dict.fromkeys(found)), ended=ended.oid if ended is not None else None)
+def _edited(baton: Baton, session: Session, seen: Seen | None, since: float, until: float) -> tuple[str, ...]:
+    """Return what a session's own tools edited in its turn, as its hooks and its records between two moments tell."""
+    told = [one.path for one in (seen.facts.edited if seen else ()) if since <= one.at <= until]
+    found = sessions.inside([*session.edited.split("\0"), *told], baton.repo.layout.root or "/").values()
+    return tuple(dict.fromkeys(found))
+
+
+def _unheard(baton: Baton, due: _Due, session: Session, seen: Seen | None, agent: Agent) -> Turn:
+    """Return a turn whose prompt no hook heard. It began from the newest checkpoint that is older than the prompt on record, or
+    holds the end of the session's turn before; where the prompt is on no record, from the newest that is not in its midst."""
+    asked = seen.facts.since[-1] if seen is not None and seen.facts.since and not seen.later else 0.0
+    came, began, head, here = _came_at(), None, None, baton.repo.worktree_id()
+    for stored in islice(baton.store.newest(due.tip), _FAR) if due.tip is not None else ():
+        c, own = stored.checkpoint, session_key(stored.checkpoint.agent) == session_key(agent)
+        if c.files is None:
+            continue
+        if stored.foreign or not c.files.worktree.same(here):
+            break  # what was here then is not known
+        edge = c.step.startswith((BEFORE_PROMPT, ENDED, TURN_ENDED, NOT_ENDED)) if c.kind == "auto" else not own
+        if c.created.timestamp() <= asked or (edge and (not asked or (own and c.kind == "auto"))):
+            began, asked = stored.id, max(asked, c.created.timestamp())
+            break
+    else:
+        whole = due.tip is None or stored.checkpoint.previous is None
+        head = (due.plan.draft.checkpoint.head or UNBORN) if whole else None
+    edited = _edited(baton, session, seen, asked, came / 1000 if came else float("inf"))
+    return Turn(began=began, head=head, edited=edited, unheard=True)
 
 
 def _observed(

@@ -495,6 +495,7 @@ def _turn_document(t: Turn) -> dict[str, Json]:
         head=None if t.began else t.head or None,
         ended=t.ended or None,
         edited=_given(paths=edited, more=more or None) if t.edited else None,
+        unheard=t.unheard or None,
     )
 
 
@@ -651,7 +652,8 @@ def _agent(r: Reader) -> Agent:
 def _turn(r: Reader) -> Turn:
     edited, more = _read_paths(r, "edited", MAX_SKIPPED)
     began, head, ended = (r.oid(key) if key in r.value else None for key in ("began", "head", "ended"))
-    return Turn(began=began, head=head, ended=ended, edited=edited, edited_more=more)
+    unheard = r.flag("unheard") if "unheard" in r.value else False
+    return Turn(began=began, head=head, ended=ended, edited=edited, edited_more=more, unheard=unheard)
 
 
 def _standing(r: Reader, count: int) -> Standing:

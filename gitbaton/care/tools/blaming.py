@@ -260,7 +260,7 @@ def turns_behind(baton: Baton, lines: Iterable[BlamedLine]) -> dict[int, Span]:
             those = [span for span in those if line.path in span.edited] or those
             span = those[0] if len({session_key(each.session) for each in those}) == 1 else None
             span = span or (_imported(past[one.oid]) if one.oid in past else None)
-        if span is not None:
+        if span is not None and span.owns(line.path):
             found[line.number] = span
     return found
 
@@ -289,7 +289,7 @@ def _made_in(baton: Baton, span: Span, commit: BlamedCommit, path: str) -> bool:
     """Whether a commit with a file was made in a turn. Of one that the commit of anybody has ended only what the agent's own
     tools edited is known to be the turn's."""
     at = commit.created.timestamp()  # of whole seconds
-    if span.before is None or not since(span) - 1 < at <= until(span):
+    if span.before is None or not span.owns(path) or not since(span) - 1 < at <= until(span):
         return False
     if span.end is None and not span.open and path not in span.edited:
         return False

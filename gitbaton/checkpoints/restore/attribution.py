@@ -452,7 +452,8 @@ def session_work(baton: Baton, then: Stored, now: Oid, paths: Collection[str]) -
     put_back = _put_back(baton, moments[-2], fresh, now) if fresh and (several or taken) else set()
     for path, places in last.items():
         for place in reversed(places):
-            writers = [span for span in spans if _goes_on(span, moments[place - 1], moments[place])]
+            known = (span for span in spans if span.owns(path))
+            writers = [span for span in known if _goes_on(span, moments[place - 1], moments[place])]
             if place == len(stored) and (path in put_back or not writers):
                 if path in put_back:
                     break
@@ -523,7 +524,7 @@ def _put_back(baton: Baton, newest: float, paths: Collection[str], now: Oid) -> 
 def _ours(agent: Agent | None, spans: Sequence[Span]) -> tuple[str, str | None]:
     """Return the key of the session that a restore takes work back of: the checkpoint's, or where that did nothing since, the
     one with the turn that ended first."""
-    active = [span for span in spans if span.open or span.before != span.after]
+    active = [span for span in spans if span.open or span.changed()]
     if agent is not None and any(session_key(span.session) == session_key(agent) for span in active):
         return session_key(agent)
     return session_key(active[-1].session) if active else session_key(agent)

@@ -76,7 +76,7 @@ def _newest(baton: Baton, order: Order) -> list[Span]:
             return found or [span]
         if span.open:
             found.append(span)
-        elif span.before != span.after:
+        elif span.before != span.after:  # also one that is known to have changed nothing itself, and may have
             return [*found, span]
         else:
             idle.append(span)
@@ -151,7 +151,7 @@ def _of(baton: Baton, stored: Stored) -> Span:
 def _of_session(baton: Baton, order: Order) -> list[Span]:
     """Return all turns of a session in this work tree."""
     there = _everywhere(baton, [order.track] if order.track else [], 0.0)
-    found = [span for span in there if _is_of(span, order.session) and span.before != span.after]
+    found = [span for span in there if _is_of(span, order.session) and span.changed()]
     sessions = dict.fromkeys(session_key(span.session) for span in found)
     if len(sessions) > 1:
         those = (f"session {in_quotes(session or name)} of {name}" for name, session in sessions)

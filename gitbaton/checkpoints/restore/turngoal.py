@@ -64,6 +64,7 @@ class PathState:
 
 
 ABSENT = PathState()
+UNHEARD = "no hook heard the prompt"
 NO_TEXT = "changed since, and no text"
 CONVERTED = ""
 
@@ -277,7 +278,7 @@ class TurnGoal(Goal):
                 tracked = {d.path for d in readable_differences(self.scene.repo, nothing(self.store), base).differences}
                 found = {path: d for path, d in found.items() if d.then is not None or path in tracked}
             self._changed[pair] = found
-        return self._changed[pair]
+        return {path: d for path, d in self._changed[pair].items() if span.owns(path)}
 
     def _all(self) -> list[TurnChange]:
         """Return what the turns changed, path by path, the newest turn first; what they leave to others becomes an action."""
@@ -303,7 +304,8 @@ class TurnGoal(Goal):
             one, other = first.kept.get(path), last.kept.get(path)
             alone = one is None or other is None
             held = alone and isinstance(one or other, HeldOid)
-            if one != other and (whole or not alone) and (not held or self.scene.written_since(path, began)):
+            written = not held or self.scene.written_since(path, began)
+            if one != other and (whole or not alone) and written and span.owns(path):
                 found.append(path)
         return found
 
@@ -508,6 +510,7 @@ class TurnGoal(Goal):
             found.append(
                 f"no tool of the turn is known to have written {there}; what you did since its prompt counts as its own"
             )
+        found += [line for one in self.taken if not one.span.heard for line in self._unheard(one.span, changing)]
         if inside:
             there = some(len(inside), first_few(sorted(inside)))
             found.append(f"what was changed inside {there} is not in the turn, and stays")
@@ -531,6 +534,19 @@ class TurnGoal(Goal):
         going = [one.span for one in self.taken if one.span.open and one.span.edited]
         edited = {path for span in going for path in span.edited}
         return sorted(d.path for d in changing if d.path not in edited and any(d.path in self._paths(span) for span in going))
+
+    def _unheard(self, span: Span, changing: Sequence[Difference]) -> Iterator[str]:
+        """Return the warnings of a turn whose prompt no hook heard: of what may be its own and stays, and of what comes back
+        and may hold edits of the user's from before it."""
+        pair, of = (self._tree(span.before or ""), self._tree(span.after or "")), f"{UNHEARD} of {told(span)}"
+        since = f"since {self.baton.short(span.began.id)}" if span.began is not None else "since HEAD's files"
+        others = [path for path in self._changed.get(pair, {}) if not span.owns(path) and self.asked.covers(path)]
+        if others:
+            there = some(len(others), first_few(sorted(others)))
+            yield f"{of}: no tool of it is known to have written {there}, which changed {since}, too, and stays"
+        own = sorted(d.path for d in changing if d.path in self._paths(span))
+        if own:
+            yield f"{of}: what you changed in {some(len(own), first_few(own))} {since} counts as its own"
 
     def _heads(self, before: TurnEnd, after: TurnEnd) -> list[str]:
         """Return the warnings that commits, or another branch, stay."""

@@ -52,7 +52,8 @@ class Span:
     state, None where it is not known any more. ``end``: the newest checkpoint of it, or the one that ended it, None where there
     is none, and ``after`` the tree that it left, None where it is ``open``: it goes on, or was cut short and nothing has ended
     it since, so that what it left is what is there now. ``since``: when it began, of one that only the state of its session
-    tells of. ``edited``: the paths that the session's own tools are known to have edited in it."""
+    tells of. ``edited``: the paths that the session's own tools are known to have edited in it. ``heard``: whether a hook heard
+    its prompt; of one that none did only those paths are its own."""
 
     session: Agent | None
     prompt: str
@@ -63,6 +64,15 @@ class Span:
     before: Oid | None = None
     after: Oid | None = None
     since: datetime | None = None
+    heard: bool = True
+
+    def owns(self, path: str) -> bool:
+        """Whether a change of a path between its two ends is known to be the turn's."""
+        return self.heard or path in self.edited
+
+    def changed(self) -> bool:
+        """Whether the turn can have changed anything, as far as its two ends tell."""
+        return self.before != self.after and (self.heard or bool(self.edited))
 
 
 @value
@@ -297,6 +307,7 @@ def _recorded(store: Store, stored: Stored) -> _Begun | None:
         edited=frozenset(turn.edited),
         open=False,
         after=stored.tree if turn.ended is None else commit,
+        heard=not turn.unheard,
     )
     return _Begun(span=span, turn=turn, lost=c.turn is not None and not (turn.began or turn.head))
 

@@ -42,6 +42,7 @@ from gitbaton.cli.options import Argument, Invocation, Option
 
 _COLUMNS = (Column(), Column(goes=2), Column(goes=1, right=True), Column(goes=3), Column())
 _WORDS = 40  # columns of a checkpoint's words beside a line
+_NOBODYS = "by hand, or by a command of an agent"
 
 
 def command(
@@ -143,7 +144,14 @@ def _origin(look: Look, ids: dict[str, Cell], line: BlamedLine, turn: Optional[S
         return [ids[one.oid], "commit", look.age(one.created), look.words(turn.end, words) if turn and turn.end else words]
     track = plain(one.checkpoint.track)
     words = cut(title(one)[0] if is_turn(one.checkpoint.kind, one.checkpoint.step) else behind or title(one)[0], _WORDS)
+    words = _NOBODYS if _is_nobodys(one, line.path) else words
     return [ids[one.id], track, look.age(one.checkpoint.created), look.words(one, words)]
+
+
+def _is_nobodys(stored: Stored, path: str) -> bool:
+    """Whether a checkpoint holds a turn whose prompt no hook heard, and a path is not known to be edited in it."""
+    turn = stored.checkpoint.turn
+    return turn is not None and turn.unheard and path not in turn.edited
 
 
 def _title(turn: Span) -> str:
@@ -242,7 +250,9 @@ def _behind(baton: Baton, look: Look, line: BlamedLine, older: tuple[str, ...], 
         (prompted and not by_hand, "by hand, before the next prompt"),
     )
     doubts = [_pair("perhaps", text) for holds, text in perhaps if holds]
-    return [came, *quote([*_words(baton, look, one, turn), *was, *doubts], one), *diff, f"git baton show {baton.short(one.id)}"]
+    nobodys = _pair("step", f"{_NOBODYS}: no hook heard the prompt of the turn that ended there")
+    words = [nobodys] if _is_nobodys(one, line.path) else _words(baton, look, one, turn)
+    return [came, *quote([*words, *was, *doubts], one), *diff, f"git baton show {baton.short(one.id)}"]
 
 
 def _of_turn(baton: Baton, look: Look, turn: Span) -> tuple[list[str], list[str]]:
