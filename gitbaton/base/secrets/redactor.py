@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from gitbaton.base.errors import ScanError, UsageError
 from gitbaton.base.model import Checkpoint, Observed, Prompt, Ran, Standing, Told
-from gitbaton.base.secrets.rules import CONTEXT_WORDS, LONG, PREFIXED, RULES, begun, compiled
+from gitbaton.base.secrets.rules import CONTEXT_WORDS, LONG, PREFIXED, RULES, Needles, begun, compiled
 from gitbaton.base.secrets.shipped import ENTROPY, SHIPPED
 from gitbaton.base.values import TYPE_CHECKING, replace, value
 
@@ -33,6 +33,7 @@ for _place, _words in enumerate(_WORDS):
             _BEGINS.setdefault(_word, []).append(_place)
             continue
         (_SMALL if _word == _word.lower() else _EXACT).setdefault(_word, []).append(_place)
+_spot_small, _spot_exact = Needles(_SMALL).within, Needles(_EXACT).within
 _WORDLESS = [place for place, words in enumerate(_WORDS) if not words]
 _INSIDE = 4
 _RANDOM = r"(?<![A-Za-z0-9+/_=.-])[A-Za-z0-9+/_-]{20,512}={0,2}(?![A-Za-z0-9+/_=-])"
@@ -57,9 +58,8 @@ _KIND = r"\[redacted:([a-z][a-z0-9-]{1,30})\]"
 def rows(text: str) -> Rows:
     """Return the places of the rules that could find something in a text, the most particular first: cheap, and it misses
     none."""
-    lower = text.lower()
-    words = [_SMALL[word] for word in _SMALL if word in lower]
-    words += [_EXACT[word] for word in _EXACT if word in text]
+    words = [_SMALL[word] for word in _spot_small(text.lower())]
+    words += [_EXACT[word] for word in _spot_exact(text)]
     if len(text) >= LONG and _long(text):
         words.append(_WORDLESS)
     words += [_BEGINS[prefix] for prefix in begun(text)]
@@ -112,7 +112,7 @@ def _surrounded(text: str, place: int) -> Iterator[Match]:
 
 
 def _long(text: str) -> bool:
-    return any(len(word) >= LONG for word in text.split())
+    return max(map(len, text.split()), default=0) >= LONG
 
 
 def _random(text: str) -> bool:

@@ -14,12 +14,18 @@ scanning supports, L the rules of gitleaks, K those of kingfisher. Only facts we
 from __future__ import annotations
 
 import re
+from functools import cached_property
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 # Where a short prefix may begin: not within a word, but after an escape as in "\nAKIA" or "%3DAKIA".
 BEGIN = r"(?:(?<![0-9A-Za-z])|(?<=\\[nrtbf])|(?<=%[0-9A-Fa-f]{2}))"
 _LITERAL = r"(?:[A-Za-z0-9_/-]|\\\.)+(?![*+?{])"
 _COMPILED: dict[str, re.Pattern[str]] = {}
 LONG = 55
+_SHORT, _PAYS = 200, 300_000  # characters: of a text that is sooner searched word by word; of all before a pattern pays
 # The needles of the rules of context.py, in their order: one of them stands, in lower case, in every text that they match.
 CONTEXT_WORDS: tuple[tuple[str, ...], ...] = (
     ("://",),
@@ -398,21 +404,77 @@ PREFIXED: tuple[Rule, ...] = tuple(
     for kind, given, form, _ in _TABLE
     for prefix in given.split()
 )
-# What a look at every text costs is these words; few are as long as a key.
-_LONG_WORDS = r"[A-Za-z0-9_.+/=$:!|-]{16,}"
+# What a key may stand in: a word of so many signs, of which so many are behind its beginning.
+_KEY_SIGN, _WORD, _REST, _HEAD = "[A-Za-z0-9_.+/=$:!|-]", 16, 14, 3
+_APART = bytes(sign if chr(sign).isalnum() and sign < 128 else 32 for sign in range(256))
 _ESCAPES = (("\\", r"\\[nrtbf]"), ("%", "%[0-9A-Fa-f]{2}"))
-_HEADS: dict[str, list[str]] = {}  # by their first two signs
+# By the run of letters and digits that a prefix begins with: the whole run where a sign follows, else its first three.
+_RUNS: dict[bytes, list[str]] = {}
+_BEGINNINGS: dict[bytes, list[str]] = {}
 for _row in PREFIXED:
-    _HEADS.setdefault(_row[1][0][:2], []).append(_row[1][0])
+    _run = (re.findall("^[A-Za-z0-9]+", _row[1][0]) or [""])[0]
+    _signed = _run != _row[1][0]
+    (_RUNS if _signed else _BEGINNINGS).setdefault((_run if _signed else _run[:_HEAD]).encode(), []).append(_row[1][0])
+
+
+class Needles:
+    """Some words, to say which of them stand in a text. Many texts are searched for all words at once: the pattern for that is
+    dear to compile, and does not pay for a few."""
+
+    def __init__(self, words: Iterable[str]) -> None:
+        self.words = tuple(words)
+        self.left = _PAYS
+
+    def within(self, text: str) -> list[str]:
+        """Return the words that stand in a text."""
+        if self.left > 0 or len(text) < _SHORT:
+            self.left -= len(text)
+            return [word for word in self.words if word in text]
+        found = set(self._pattern.findall(text))
+        return [one for word in found for one in self._alike[word] if one == word or one in text]
+
+    @cached_property
+    def _alike(self) -> dict[str, list[str]]:
+        """Those words that begin alike, by the shortest of them: where that stands, the others are asked for."""
+        first = [word for word in self.words if not any(word != one and word.startswith(one) for one in self.words)]
+        return {word: [one for one in self.words if one.startswith(word)] for word in first}
+
+    @cached_property
+    def _pattern(self) -> re.Pattern[str]:
+        """The pattern that finds each place where one of the shortest begins: it takes one sign there and no more, so that
+        none hides another."""
+        signs = "".join(sorted({re.escape(word[0]) for word in self._alike}))
+        return re.compile(rf"(?s)[{signs}](?<=(?=({_alternatives(self._alike)})).)")
+
+
+def _alternatives(words: Iterable[str]) -> str:
+    """Return a pattern of words of which none begins another, each sign of what they have in common once."""
+    rest: dict[str, list[str]] = {}
+    for word in words:
+        if word:
+            rest.setdefault(word[0], []).append(word[1:])
+    parts = [re.escape(sign) + _alternatives(more) for sign, more in sorted(rest.items())]
+    return "(?:" + "|".join(parts) + ")" if len(parts) > 1 else "".join(parts)
 
 
 def begun(text: str) -> set[str]:
     """Return the prefixes with which something in a text begins that is long enough to be a key."""
     for sign, escape in _ESCAPES:
         text = compiled(escape).sub("\n", text) if sign in text else text
-    found = set[str]()
-    for word in compiled(_LONG_WORDS).findall(text):
-        starts = [0, *(at.end() for at in compiled("[^A-Za-z0-9]").finditer(word, 0, len(word) - 14))]
-        for start in starts:
-            found.update(prefix for prefix in _HEADS.get(word[start : start + 2], ()) if word.startswith(prefix, start))
-    return found
+    runs = set(text.encode("utf-8", "surrogatepass").translate(_APART).split())
+    asked = [prefix for run in runs.intersection(_RUNS) for prefix in _RUNS[run]]
+    asked += [prefix for run in {run[:_HEAD] for run in runs}.intersection(_BEGINNINGS) for prefix in _BEGINNINGS[run]]
+    return {prefix for prefix in asked if _begins_with(prefix, text)}
+
+
+def _begins_with(prefix: str, text: str) -> bool:
+    """Whether a prefix stands behind no letter or digit, with so much behind it and around it that it may be a key."""
+    at = text.find(prefix)
+    while at >= 0:
+        if not (at and text[at - 1].isascii() and text[at - 1].isalnum()):
+            here = compiled(_KEY_SIGN + "+").match(text, at)
+            left = _WORD - (here.end() - at if here else 0)
+            if left <= 0 or (left <= _WORD - _REST and compiled(rf"{_KEY_SIGN}{{{left}}}").match(text, max(at - left, 0), at)):
+                return True
+        at = text.find(prefix, at + 1)
+    return False

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import random
 import re
 
 import pytest
 
 from gitbaton.base.secrets import Redactor
 from gitbaton.base.secrets.redactor import rows
-from gitbaton.base.secrets.rules import PREFIXED, compiled
+from gitbaton.base.secrets.rules import PREFIXED, RULES, Needles, begun, compiled
 from tests.kit import Sandbox, rules
 from tests.kit.keys import ALNUM, BASE64, HEX, UPPER, URL, Maker
 
@@ -159,3 +160,38 @@ def test_push_finds_them_in_files(repo: Sandbox, tmp_path: object) -> None:
     assert not any(text in repo.git("log", "-1", "--format=%B", "refs/baton/tracks/t") for text in texts)
     done = repo.baton("push", "--yes", "origin", "t")
     assert done.code == 1 and {int(n) for n in re.findall(r"notes\.txt:(\d+):", done.err)} == set(range(1, len(texts) + 1))
+
+
+def _pieces(chance: random.Random, words: list[str]) -> str:
+    """A text of needles, halves of them and what stands between words."""
+    signs = ' \n"\\%/.-_:=|$!+é\ud800,;(){}[]<>0Aa'
+    made = []
+    for _ in range(chance.randrange(1, 12)):
+        word = chance.choice(words)
+        kinds = (word, word[: chance.randrange(len(word) + 1)], word.upper(), chance.choice(signs))
+        made.append(chance.choice((*kinds, "".join(chance.choices(URL, k=chance.randrange(40))))))
+    return "".join(made)
+
+
+def test_words_that_are_searched_all_at_once_are_those_that_stand_there() -> None:
+    chance, words = random.Random(3), list({word: 0 for _, needles, _, _ in RULES for word in needles})
+    at_once = Needles(words)
+    at_once.left = 0
+    texts = [_pieces(chance, words) * 20 for _ in range(40)]
+    assert [sorted(at_once.within(text)) for text in texts] == [sorted({w for w in words if w in text}) for text in texts]
+    assert any(len(at_once.within(text)) > 5 for text in texts)
+
+
+def test_a_prefix_begins_a_word_as_long_as_a_key_behind_no_letter_or_digit() -> None:
+    chance, prefixes = random.Random(4), [needles[0] for _, needles, _, _ in PREFIXED]
+
+    def begins(text: str) -> set[str]:
+        text, found = re.sub(r"%[0-9A-Fa-f]{2}", "\n", re.sub(r"\\[nrtbf]", "\n", text)), set[str]()
+        for word in re.findall(r"[A-Za-z0-9_.+/=$:!|-]{16,}", text):
+            starts = [0, *(at + 1 for at in range(len(word) - 14) if not word[at].isalnum())]
+            found |= {prefix for prefix in prefixes for at in starts if word.startswith(prefix, at)}
+        return found
+
+    texts = [_pieces(chance, prefixes) for _ in range(60)]
+    assert [begun(text) for text in texts] == [begins(text) for text in texts]
+    assert any(begun(text) for text in texts)
