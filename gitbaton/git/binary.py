@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from gitbaton.base.errors import MENDS, GitError, GitTimeoutError, RefConflictError
 from gitbaton.base.model import Head, Oid
 from gitbaton.base.system.files import read_regular, write_all
 from gitbaton.base.system.process import Coprocess, Result
-from gitbaton.base.values import cast
+from gitbaton.base.values import TYPE_CHECKING, cast
 from gitbaton.git.loose import FEW, drop_torn, is_shared, put_in
 from gitbaton.git.objects import (
     MAX_READ,
@@ -34,9 +34,14 @@ from gitbaton.git.objects import (
 )
 from gitbaton.git.run import Git, checked
 
+if TYPE_CHECKING:
+    from typing import TypeVar
+
+    T = TypeVar("T")
 SYNCED = ("core.fsync=all", "core.fsyncMethod=fsync")
 _MOVE = ("update-ref", "--no-deref", "-z", "--stdin")
-_MANY = 64
+_MANY = 256
+_PIPE = 4096  # bytes that go into every pipe at once
 _ATTEMPTS = 4
 _NO_FOLDER = "unable to create temporary file: No such file or directory"
 _GROUP = 2000
@@ -266,7 +271,7 @@ class BinaryObjects(GitObjects):
     def read_many(self, oids: Sequence[Oid], limit: int = MAX_READ) -> Iterator[Object | None]:
         """See Objects. A few are asked of the process that is there; many are worth two of their own."""
         if len(oids) <= _MANY:
-            yield from (self._readable(oid, limit) for oid in oids)
+            yield from self._read_few(oids, limit)
             return
         for start in range(0, len(oids), _GROUP):
             yield from self._read_group(oids[start : start + _GROUP], limit)
@@ -278,6 +283,23 @@ class BinaryObjects(GitObjects):
             raise
         except GitError:
             return None
+
+    def _read_few(self, oids: Sequence[Oid], limit: int) -> Iterator[Object | None]:
+        """Yield objects by few requests; what is not answered is asked for one by one."""
+        known = list[Object | None]()
+        if len(oids) > 2 and all(is_oid(self.algorithm, oid) for oid in oids):
+            known = self._ask().infos(oids)
+        if not known:
+            yield from (self._readable(oid, limit) for oid in oids)
+        part, size = list[Object | None](), 0
+        for place, item in enumerate(known):
+            part.append(item)
+            size += item.size if item and item.size <= limit else 0
+            if size > _GROUP_BYTES or place + 1 == len(known):
+                read = iter(self._ask().several([one for one in part if one and one.size <= limit]))
+                for one in part:
+                    yield (next(read, None) or self._readable(one.oid, limit)) if one and one.size <= limit else one
+                part, size = [], 0
 
     def _read_group(self, oids: Sequence[Oid], limit: int) -> Iterator[Object | None]:
         nothing = zero(self.algorithm)
@@ -428,13 +450,44 @@ class _CatFile(Coprocess):
         found = _header(answer)
         return answer.endswith(b" ambiguous") or (found is not None and found.oid != oid)
 
+    def infos(self, oids: Sequence[Oid]) -> list[Object | None]:
+        """Return type and size of each object; nothing where not all is answered. Raises GitTimeoutError."""
+        found = [*self._answers("info", oids, lambda _, deadline: _header(self.line(deadline)))]
+        return found if len(found) == len(oids) else []
+
+    def several(self, known: Sequence[Object]) -> list[Object]:
+        """Return objects of known sizes with their bytes, up to the first that git does not answer as it should. Raises
+        GitTimeoutError."""
+        return [*self._answers("contents", [item.oid for item in known], lambda at, _: self._answer(known[at]))]
+
+    def _answers(self, word: str, oids: Sequence[Oid], answer: Callable[[int, float], T]) -> Iterator[T]:
+        """Yield the answers to the same request for each object, up to an error. No more is asked at once than goes into any
+        pipe: git waits for us to read. Until all is read, another request would get what is left. Raises GitTimeoutError."""
+        many = _PIPE // (len(word) + 2 + max(map(len, oids), default=0))
+        try:
+            for start in range(0, len(oids), many):
+                part = oids[start : start + many]
+                self._send("".join(f"{word} {oid}\n" for oid in part).encode())
+                deadline = time.monotonic() + self.timeout
+                for at in range(start, start + len(part)):
+                    yield answer(at, deadline)
+        except BaseException as error:
+            self.dead = True
+            if isinstance(error, GitTimeoutError) or not isinstance(error, GitError):
+                raise
+
     def contents(self, known: Object) -> Object:
         """Return the bytes of an object of known size. Raises GitError when they cannot be read."""
-        found = _header(self._request(b"contents " + known.oid.encode()))
+        self._send(b"contents " + known.oid.encode() + b"\n")
+        return self._answer(known)
+
+    def _answer(self, known: Object) -> Object:
+        """Return the object that was asked for. Raises as ``contents``."""
+        deadline = time.monotonic() + self.timeout
+        found = _header(self.line(deadline))
         if found is None or found.size != known.size:
             self.dead = True
             raise GitError(f"object {known.oid} cannot be read", MENDS)
-        deadline = time.monotonic() + self.timeout
         while len(self.buffer) <= known.size:
             self.more(deadline)
         data = bytes(self.buffer[: known.size])
@@ -444,11 +497,14 @@ class _CatFile(Coprocess):
     def _request(self, line: bytes) -> bytes:
         """Send a request; return the first line of the answer."""
         deadline = time.monotonic() + self.timeout
+        self._send(line + b"\n")
+        return self.line(deadline)
+
+    def _send(self, lines: bytes) -> None:
         try:
-            os.write(self.writer, line + b"\n")
+            os.write(self.writer, lines)
         except BrokenPipeError:
             self.dead = True
-        return self.line(deadline)
 
 
 def _header(line: bytes) -> Object | None:

@@ -75,6 +75,25 @@ def test_read_many_keeps_order(place: Place) -> None:
 
 
 @pytest.mark.deep
+def test_a_torn_object_hides_none_of_those_that_are_read_with_it(place: Place) -> None:
+    oids = [place.blob(f"blob {n}\n" * 30) for n in range(150)]
+    torn, absent = oids[100], "1" * len(oids[0])
+    path = place.sandbox.path / ".git" / "objects" / torn[:2] / torn[2:]
+    if not path.exists():
+        pytest.skip("it is in a pack")
+    path.chmod(0o644)
+    path.write_bytes(path.read_bytes()[:20])
+    for part in (oids[98:103], oids):
+        place.objects = place.open()
+        answers = list(place.objects.read_many([absent, *part]))
+        whole = [f"blob {oids.index(oid)}\n".encode() * 30 for oid in part]
+        there = [a is not None and a.data == data for a, data in zip(answers[1:], whole, strict=True)]
+        assert there == [oid != torn for oid in part] and answers[0] is None
+    again = place.objects.read(oids[0])
+    assert again is not None and again.data == b"blob 0\n" * 30
+
+
+@pytest.mark.deep
 def test_limit_of_reading(place: Place) -> None:
     big, empty = place.put("blob", b"x" * 5_000_000), place.put("blob", b"")
     at = place.objects.read(big)
