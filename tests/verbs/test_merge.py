@@ -154,6 +154,21 @@ def test_the_base_of_a_second_merge_is_what_was_merged_last(desk: Desk) -> None:
 
 
 @pytest.mark.deep
+def test_a_conflict_that_was_left_is_told_until_it_is_resolved(desk: Desk) -> None:
+    api, web = desk("api"), desk("web")
+    did(api, "gone", remove(P), line("a.txt", 1, "api"))
+    did(web, "moved", move(P, "src/paid.py"))
+    open_one = {"src/paid.py": ("conflict", "track 'api' removed it")}
+    assert said(web, code=1) == {"a.txt": ("write", ""), **open_one}
+    assert said(web, code=1) == open_one
+    web.ok("undo")
+    web.ok("redo")
+    assert said(web, code=1) == open_one
+    remove("src/paid.py")(web.path)
+    assert said(web, code=0) == {}
+
+
+@pytest.mark.deep
 def test_what_both_have_committed_since_is_the_newer_base(desk: Desk) -> None:
     api, web = desk("api"), desk("web")
     did(api, "one", line(P, 10, "one"))

@@ -20,7 +20,7 @@ from gitbaton.checkpoints.restore.plan import made
 from gitbaton.checkpoints.restore.scene import PresentState, looked
 from gitbaton.checkpoints.restore.values import LONGEST, MARKED, SHORT, Action, Order, PathAction, RestorePlan
 from gitbaton.checkpoints.store import safety_ref
-from gitbaton.checkpoints.store.chain import replay
+from gitbaton.checkpoints.store.chain import LEFT, paths_beside, replay
 from gitbaton.checkpoints.store.pathhistory import nothing
 from gitbaton.git.binary import BinaryObjects
 from gitbaton.git.gone import missing
@@ -318,7 +318,8 @@ class MergeGoal(Goal):
             return None
         found, known, place = replay(self.store, chain), {s.id: s for s in chain}, self.scene.repo.worktree_id()
         for step in found.undo:
-            done, files = known[found.begun.get(step.id, step.id)].checkpoint.restore, step.checkpoint.files
+            begun, files = known[found.begun.get(step.id, step.id)], step.checkpoint.files
+            done = begun.checkpoint.restore
             if done is None or done.op != "merge" or files is None or not files.worktree.same(place):
                 continue
             with suppress(BatonError):  # what is gone, or cannot be read, is merged as if it had not been
@@ -326,7 +327,7 @@ class MergeGoal(Goal):
                 if then.checkpoint.track == self.target.checkpoint.track and not self._is_older(then.checkpoint.head):
                     standing = self._standing(touched)
                     paths = self._theirs(then.tree, after, standing) if standing else set[str]()
-                    both = self._agreed(then.tree, after) if len(standing) == len(touched) else set[str]()
+                    both = self._agreed(then.tree, after, begun) if len(standing) == len(touched) else set[str]()
                     rows |= {path: self._entry(then.tree, path) for path in paths | both}
         if not rows:
             return None
@@ -347,9 +348,13 @@ class MergeGoal(Goal):
         moved = renames(self.scene.repo, then, after) if here else {}
         return paths.union(old for old, new in moved.items() if new in paths)
 
-    def _agreed(self, then: Oid, after: Oid) -> set[str]:
-        """Return the paths at which theirs was another than the base, and ours the same as theirs after a step."""
+    def _agreed(self, then: Oid, after: Oid, begun: Stored) -> set[str]:
+        """Return the paths at which theirs was another than the base, and ours the same as theirs after a step; not those of
+        what has another name here, at which that step left a conflict."""
         apart = {d.path for d in differences(self.git, then, after)}
+        left = paths_beside(self.store, begun, LEFT)
+        moved = renames(self.scene.repo, self.base, after) if left else {}
+        apart.update(old for old, new in moved.items() if new in (left or ()))
         return {d.path for d in differences(self.git, self.base, then)} - apart
 
     def _standing(self, touched: Sequence[Difference]) -> list[Difference]:
