@@ -280,6 +280,36 @@ def test_with_signed_only_what_a_signed_checkpoint_tells_counts(talk: Talk, tmp_
     assert clone.baton("verify", "--ci", "--signed").code == 1, "what was fetched counts where it is asked for"
 
 
+@pytest.mark.deep
+@needs_ssh
+def test_a_signature_vouches_for_what_its_checkpoint_tells_of_a_run_and_for_no_other_words(talk: Talk, tmp_path: Path) -> None:
+    signs_with(talk.repo, ssh_key(tmp_path, "key"), "author@example.com")
+    talk.run("pytest -q -k half", GREEN)
+    talk.stop()
+    commit(talk)
+    clone = Sandbox(tmp_path / "clone")
+    talk.repo.git("clone", "-q", str(talk.repo.path), str(clone.path))
+    clone.ok("fetch")
+    trusts(clone, {"author@example.com": tmp_path / "key"})
+    chain = "refs/baton/remotes/origin/tracks/"
+    for track, created in (("aaa", "2001"), ("zzz", "")):  # who may push tells of the very run, as if before and beside it
+        head, _, message = clone.run("git", "cat-file", "commit", f"{chain}t").out.partition("\n\n")
+        start = message.index("{")
+        record = json.loads(message[start:])
+        (run,) = record["observed"]["tests"]
+        del run["lacks"]
+        run["exact"], record["track"] = True, track
+        record["created"] = created + record["created"][len(created) :]
+        body = json.dumps(record, indent=2, sort_keys=True, ensure_ascii=False)
+        forged = clone.git(
+            "hash-object", "-t", "commit", "-w", "--stdin", stdin=f"{head}\n\n{message[:start]}{body}\n".encode()
+        )
+        clone.git("update-ref", f"{chain}{track}", forged)
+        assert clone.baton("verify", "--ci", "--foreign").code == 0, "the forgery is a record"
+        assert clone.baton("verify", "--ci", "--foreign", "--signed").code == 1
+        clone.git("update-ref", "-d", f"{chain}{track}")
+
+
 def test_where_nothing_ran_it_says_so(repo: Sandbox) -> None:
     repo.commit("first", **{"x.py": "one\n"})
     done = repo.baton("verify", "--ci")

@@ -62,27 +62,26 @@ def prove(baton: Baton, name: str, *, foreign: bool = False, signed: bool = Fals
     tree = baton.store.tree_of(commit)
     if commit is None or tree is None:
         raise GitError(f"{in_quotes(name)} names no commit that is here")
-    told: dict[tuple[object, ...], tuple[TestRun, Stored]] = {}
+    told: dict[tuple[object, ...], tuple[TestRun, Stored, bool]] = {}
     items = baton.store.whole().items[::-1]
     good, warnings = _signed(baton, items, tree) if signed else (None, [])
-    vouched: set[tuple[object, ...]] = set()
     for stored in items:
         for run in stored.checkpoint.observed.tests if stored.checkpoint.observed is not None else ():
             if run.tree is not None:  # a run is told of again by what follows, and one of ours may have been fetched, too
                 key = run.command, run.ended, run.tree
-                if good is None or ((stored.checkpoint.track, stored.id) in good and (foreign or not stored.foreign)):
-                    vouched.add(key)
-                if key not in told or (told[key][1].foreign and not stored.foreign):
-                    told[key] = run, stored
-    newest = sorted(told.items(), key=lambda one: one[1][0].ended, reverse=True)
-    trees = list(dict.fromkeys(run.tree for _, (run, _) in newest if run.tree is not None))
+                vouched = good is None or ((stored.checkpoint.track, stored.id) in good and (foreign or not stored.foreign))
+                before = told.get(key)
+                # Anybody may tell of the same run in other words: those count that are signed, and then ours.
+                if before is None or (vouched, not stored.foreign) > (before[2], not before[1].foreign):
+                    told[key] = run, stored, vouched
+    newest = sorted(told.values(), key=lambda one: one[0].ended, reverse=True)
+    trees = list(dict.fromkeys(run.tree for run, _, _ in newest if run.tree is not None))
     near = set(baton.store.present([one for one in trees if one != tree][:_TREES]))
     apart = differences(baton.repo, [(one, tree) for one in near])
     differs: dict[Oid, tuple[str, ...]] = {one: tuple(p for p in apart[one, tree] if not is_byte_code(p)) for one in near}
     differs[tree] = ()
     found = [
-        SeenRun(run=run, stored=stored, differs=differs.get(run.tree or ""), vouched=key in vouched)
-        for key, (run, stored) in newest
+        SeenRun(run=run, stored=stored, differs=differs.get(run.tree or ""), vouched=vouched) for run, stored, vouched in newest
     ]
     return Proof(
         commit=commit,
