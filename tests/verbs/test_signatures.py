@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import stat
@@ -15,6 +16,7 @@ import pytest
 
 from gitbaton import Baton
 from gitbaton.checkpoints.store import signatures
+from gitbaton.git.objects import new_object
 from gitbaton.git.signing import SignatureCheck, check, sign, signed_text
 from tests.kit import Sandbox
 from tests.kit.signers import needs_gpg, needs_ssh, signs_with, ssh_key, trusts
@@ -287,6 +289,24 @@ def test_forged_replayed_and_torn_ones_are_refused_and_named(alices: Sandbox, ke
     put(alices, "t", {ids["mine"]: signed_by(alices, keys[MALLORY], of["mine"].text)})
     put(alices, "t", {ids["mine"]: b"torn"})
     assert states(alices, ids["mine"]) == {"mine": ("good", ALICE)}
+
+
+@pytest.mark.deep
+def test_many_bad_ones_beside_a_good_one_take_nothing_from_it(alices: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    alices.ok("snapshot", "--track", "t", "one")
+    alices.ok("snapshot", "--track", "t", "two")
+    ids = {row["step"]: row["id"] for row in alices.ok("log", "--json").json["checkpoints"]}
+    good = blobs(alices)[ids["one"]]
+    forged = (good.replace(b"author A U Thor", b"author %d" % n) for n in itertools.count())
+    for raw in itertools.islice((raw for raw in forged if blob_id(raw) < blob_id(good)), 20):
+        put(alices, "t", {ids["one"]: raw})
+    assert states(alices) == {"one": ("good", ALICE), "two": ("good", ALICE)}
+    monkeypatch.setattr(signatures, "_MORE", 3)
+    assert states(alices) == {"one": ("unchecked", None), "two": ("good", ALICE)}, "nobody is called a forger"
+
+
+def blob_id(raw: bytes) -> str:
+    return new_object("sha1", "blob", raw).oid
 
 
 @pytest.mark.deep

@@ -51,7 +51,8 @@ SECONDS = 60.0  # in which a key must have signed: somebody may have to type a p
 _HOOK_SECONDS = 0.5
 _MARGIN = 0.2
 _MOST_BELOW = 10  # checkpoints that a snapshot signs besides its own
-_MOST = 16  # signatures of one checkpoint that are looked at
+_MOST = 16  # signatures of one checkpoint that are looked at, before it is seen whether one of them is good
+_MORE = 1000  # of all checkpoints that are looked at where none of those is
 _LETTERS: dict[str, State] = {"G": "good", "U": "untrusted", "X": "expired", "Y": "expired", "R": "revoked", "B": "bad"}
 # The better one counts: whoever may push can put bad ones beside a good one.
 STATES: tuple[State, ...] = (
@@ -108,6 +109,7 @@ class Vouched:
 
 
 _MISSING = Vouched(state="missing")
+_UNSEEN = Vouched(state="unchecked", why="more signatures are beside it than are looked at")
 
 
 @value
@@ -301,12 +303,25 @@ def signatures_of(store: Store, track: str) -> tuple[dict[Oid, frozenset[Oid]], 
 def vouched(store: Store, asked: Sequence[Subject], signed: Signed) -> dict[Oid, Vouched]:
     """Return the verdict on each of some checkpoints, by its id, with these signatures. Git judges all at once. Raises
     GitError where git cannot be asked."""
+    found, left, at, more = {one.id: list[Vouched]() for one in asked}, list(asked), 0, _MORE
+    while left:
+        pairs = [(one, blob) for one in left for blob in sorted(signed.get(one.id, ()))[at : at + _MOST]]
+        more -= len(pairs) if at else 0
+        for one, verdict in _judged_all(store, pairs) if more >= 0 else [(one, _UNSEEN) for one in left]:
+            found[one.id].append(verdict)
+        at += _MOST
+        left = [
+            one for one in left if more >= 0 and at < len(signed.get(one.id, ())) and not any(v.good for v in found[one.id])
+        ]
+    return {oid: min(verdicts, key=lambda v: STATES.index(v.state), default=_MISSING) for oid, verdicts in found.items()}
+
+
+def _judged_all(store: Store, pairs: Sequence[tuple[Subject, Oid]]) -> list[tuple[Subject, Vouched]]:
+    """Return the verdict on each of some signatures, by blob. Raises GitError."""
     from gitbaton.git.signing import MAX_SIGNED, check, signed_text  # late: most who read signatures judge none
 
     algorithm = store.objects.algorithm
-    pairs = [(one, blob) for one in asked for blob in sorted(signed.get(one.id, ()))[:_MOST]]
-    found = {one.id: list[Vouched]() for one in asked}
-    sound: list[tuple[Subject, bytes]] = []
+    found, sound = list[tuple[Subject, Vouched]](), list[tuple[Subject, bytes]]()
     for (one, blob), item in zip(pairs, store.objects.read_many([blob for _, blob in pairs], MAX_SIGNED), strict=True):
         raw = item.data if item is not None and item.kind == "blob" and item.oid == blob else None
         text = signed_text(algorithm, raw) if raw is not None else None
@@ -314,10 +329,9 @@ def vouched(store: Store, asked: Sequence[Subject], signed: Signed) -> dict[Oid,
         if wrong is None and raw is not None:
             sound.append((one, raw))
         else:
-            found[one.id].append(wrong or Vouched(state="torn"))
-    for (one, _), said in zip(sound, check(store.repo, [raw for _, raw in sound]), strict=True):
-        found[one.id].append(_judged(said))
-    return {oid: min(verdicts, key=lambda v: STATES.index(v.state), default=_MISSING) for oid, verdicts in found.items()}
+            found.append((one, wrong or Vouched(state="torn")))
+    letters = check(store.repo, [raw for _, raw in sound])
+    return [*found, *((one, _judged(said)) for (one, _), said in zip(sound, letters, strict=True))]
 
 
 def _differs(one: Subject, text: bytes) -> Vouched | None:
