@@ -62,7 +62,7 @@ from gitbaton.checkpoints.store import (
     track_of,
 )
 from gitbaton.checkpoints.store.chain import beside, paths_beside
-from gitbaton.checkpoints.survey import Surveyor
+from gitbaton.checkpoints.survey import Surveyor, compared
 from gitbaton.git import questions
 from gitbaton.git.loose import is_known
 from gitbaton.git.objects import lookup
@@ -1037,9 +1037,9 @@ class Baton:
         """Each checkpoint against the work tree that it was taken in, or this one: as it is there (``here``), and where that
         is."""
         layout = self.repo.layout
-        here = questions.met(layout.git_dir, layout.root or "")
+        place_here = questions.met(layout.git_dir, layout.root or "")
         taken = {n: s.checkpoint.files.worktree for n, s in enumerate(items) if s.checkpoint.files is not None}
-        away = {n: place for n, place in taken.items() if here is None or not place.same(here)}
+        away = {n: place for n, place in taken.items() if place_here is None or not place.same(place_here)}
         with ExitStack() as stack:
             homes: list[tuple[Baton, list[int]]] = []
             for git_dir, place in questions.others(self.repo) if away else ():
@@ -1054,13 +1054,17 @@ class Baton:
             if len(items) > _FEW:
                 from gitbaton.git.ancestry import Ancestry
 
-                heads = (head for s in items for head in (s.checkpoint.head, s.checkpoint.place.oid))
-                ancestry = Ancestry(self.repo, filter(None, (*heads, *(one.head.oid for one in surveyors))))
+                heads = [head for s in items for head in (s.checkpoint.head, s.checkpoint.place.oid)]
+                heads += [one.head.oid for one in surveyors]
+                ancestry = Ancestry(self.repo, filter(None, heads))
                 for surveyor in surveyors:
                     surveyor.follow(surveyors[0], ancestry)
+                surveyors[0].learn((oid for s in items for oid in compared(s)), heads)
+            here = [baton._here([items[n] for n in numbers], brief=brief) for baton, numbers in homes]
+            if len(items) > _FEW:
+                surveyors[0].learn_changes(list(zip(surveyors, here, strict=True)))
             found: dict[int, tuple[Stored, Live, str | None]] = {}
-            for (baton, numbers), surveyor in zip(homes, surveyors, strict=True):
-                there = baton._here([items[n] for n in numbers], brief=brief)
+            for (baton, numbers), there, surveyor in zip(homes, here, surveyors, strict=True):
                 lives = surveyor.lives(there, tests=True)
                 found |= {n: (s, live, baton.repo.layout.root) for n, s, live in zip(numbers, there, lives, strict=True)}
         return [found[n] for n in range(len(items))]
@@ -1072,6 +1076,7 @@ class Baton:
         except NotARepositoryError:
             return None
         if os.path.realpath(repo.layout.git_dir) == os.path.realpath(git_dir):
+            repo.lean_on(self.repo)
             return Baton(repo=repo, clock=self.clock)
         repo.close()
         return None

@@ -7,7 +7,7 @@ The list is in checkpoint_protocol.md. A new word counts as a move of HEAD, for 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
 
@@ -35,9 +35,9 @@ from gitbaton.checkpoints.store import Store
 from gitbaton.checkpoints.store.chain import MAX_COMMIT, beside
 from gitbaton.checkpoints.store.provenance import of_track
 from gitbaton.git import questions
-from gitbaton.git.objects import TreeEntry, new_object
+from gitbaton.git.objects import TreeEntry, new_object, parse_commit
 from gitbaton.git.repo import no_id
-from gitbaton.git.treediff import Pair, PathChange, changed_in_none, differences
+from gitbaton.git.treediff import Pair, PathChange, changed_in_none, differences, read_entries
 
 if TYPE_CHECKING:
     from typing import TypeGuard
@@ -92,12 +92,44 @@ class Surveyor:
         self._notes: dict[Oid, list[TreeEntry]] = {}
         self._read: dict[Oid, dict[bytes, bytes]] = {}
         self._apart: dict[Pair, dict[str, PathChange]] = {}
+        self._kinds: dict[Oid, str] = {}
+        self._noting: list[Oid | None] = []
+        self._heads: set[Oid] = set()  # those of all that know what this one knows
 
     def follow(self, other: Surveyor, ancestry: Ancestry) -> None:
         """Know what another one of this repository knows and will learn of what no work tree changes, and the history of what
         will be compared."""
-        self.ancestry, self._near, self._notes = ancestry, other._near, other._notes
+        self.ancestry, self._near, self._notes, self._noting = ancestry, other._near, other._notes, other._noting
         self._read, self._trees, self._distances = other._read, other._trees, other._distances
+        self._kinds, self._apart, self._heads = other._kinds, other._apart, other._heads
+        self._heads |= {self.head.oid} if self.head.oid else set()
+
+    def learn(self, oids: Iterable[Oid | None], commits: Iterable[Oid | None]) -> None:
+        """Ask at once which objects there are, and for the trees of commits; what cannot be read is asked for again by
+        itself."""
+        heads = [oid for oid in dict.fromkeys(commits) if oid]
+        asked = list(dict.fromkeys([*filter(None, oids), *heads]))
+        for oid, found in zip(asked, self.objects.read_many(asked, 0), strict=True):
+            self._kinds |= {oid: found.kind} if found is not None else {}
+        for oid, found in zip(heads, self.objects.read_many(heads, MAX_COMMIT), strict=True):
+            with suppress(RecordError):
+                if found is not None and found.kind == "commit" and found.data:
+                    self._trees[oid] = parse_commit(found.data).tree
+
+    def learn_changes(self, asked: Sequence[tuple[Surveyor, Sequence[Stored]]]) -> None:
+        """Tell apart at once the trees that several surveyors, each of some newest checkpoints, will ask about."""
+        with suppress(GitError, RecordError):
+            stands = [(one, s, one.head.oid) for one, items in asked for s in one._own_and_carried(items)]
+            moved = [(one, s, here, pairs) for one, s, here in stands if here and (pairs := one._pairs(_stand(s), here))]
+            if self.brief:
+                read_entries(self.objects, (tree for *_, pairs in moved for pair in pairs for tree in pair), self._read)
+            pairs = [pair for one, s, here, pairs in moved if not (one.brief and one._is_strange(s, here)) for pair in pairs]
+            self._differences(pairs)
+
+    def _own_and_carried(self, items: Sequence[Stored]) -> list[Stored]:
+        """Return checkpoints without the words that they carry, and then those that carry some."""
+        own = [replace(s, checkpoint=replace(s.checkpoint, carried=None)) for s in items]
+        return [*own, *(s for s in items if s.checkpoint.carried is not None)]
 
     def live(self, stored: Stored) -> Live:
         """The present against a checkpoint; files that cannot be compared are not counted, and it says why."""
@@ -122,11 +154,11 @@ class Surveyor:
                 differing, unsaved, said = compare_files(self.store.repo, self.rules, list(dict.fromkeys(trees)))
             except GitError as error:
                 reason = f"the changed files are not counted: {error.message}"
-        own = [replace(s, checkpoint=replace(s.checkpoint, carried=None)) for s in items]
-        made = self._commits([*own, *(s for s in items if s.checkpoint.carried is not None)])
-        later, below = made[: len(own)], iter(zip(written, made[len(own) :], strict=True))
+        asked = self._own_and_carried(items)
+        made = self._commits(asked)
+        later, below = made[: len(items)], iter(zip(written, made[len(items) :], strict=True))
         found = []
-        for stored, alone, commits in zip(items, own, later, strict=True):
+        for stored, alone, commits in zip(items, asked[: len(items)], later, strict=True):
             live = self._live(alone, commits, differing, unsaved, reason)
             words = self._live(*next(below), differing, unsaved, reason) if stored.checkpoint.carried is not None else None
             found.append(
@@ -239,6 +271,8 @@ class Surveyor:
 
     def _is(self, oid: Oid | None, kind: str) -> TypeGuard[Oid]:
         """Whether an object of this kind is here."""
+        if oid in self._kinds:
+            return self._kinds[oid] == kind
         found = self.objects.info(oid) if oid else None
         return found is not None and found.kind == kind
 
@@ -342,8 +376,8 @@ class Surveyor:
         return self._trees[commit]
 
     def abbreviate(self, oid: Oid) -> str:
-        """A short form of an object's id."""
-        return self.objects.abbreviate(oid, min(self.short, len(oid)))
+        """A short form of an object's id; with ``brief``, where no sentence is told, its first digits."""
+        return oid[: self.short] if self.brief else self.objects.abbreviate(oid, min(self.short, len(oid)))
 
     def _ground(self, stored: Stored) -> DriftFacts:
         then, here = stored.checkpoint.head, self.head.oid
@@ -401,7 +435,9 @@ class Surveyor:
         Git copies notes on amend and rebase, so that commit is the checkpoint's under a new id.
         """
         try:
-            tree = self.store.notes_tree()[1]
+            if not self._noting:
+                self._noting.append(self.store.notes_tree()[1])
+            tree = self._noting[0]
             if tree is None:
                 return None
             c = stored.checkpoint
@@ -422,13 +458,18 @@ class Surveyor:
         """Return the checkpoints that the notes of the commits near one name, each with the track that is told, as ``noted``
         has them."""
         if here not in self._near:
-            found = dict[Oid, list[tuple[Oid, str]]]()
-            self._near[here] = found
-            for commit in self.objects.first_parents(here, _NEAR):
-                rows = parse_note(self.store.note(commit, tree, self._notes)).entries
-                if rows:
-                    found[commit] = [(oid, track_in(text)) for oid, text in rows]
+            near = {head: self._below(head) for head in {here, *self._heads}.difference(self._near)}
+            notes = self.store.notes({commit for commits in near.values() for commit in commits}, tree, self._notes)
+            told = {commit: [(oid, track_in(text)) for oid, text in parse_note(raw).entries] for commit, raw in notes.items()}
+            self._near |= {head: {oid: told[oid] for oid in commits if told.get(oid)} for head, commits in near.items()}
         return self._near[here]
+
+    def _below(self, here: Oid) -> list[Oid]:
+        """Return the commits near one, by first parents."""
+        if self.ancestry is not None:
+            with suppress(LookupError):
+                return self.ancestry.first_parents(here, _NEAR)
+        return self.objects.first_parents(here, _NEAR)
 
 
 def tests_then(store: Store, stored: Stored) -> tuple[tuple[str, ...] | None, ...]:
@@ -442,6 +483,15 @@ def tests_then(store: Store, stored: Stored) -> tuple[tuple[str, ...] | None, ..
         except GitError:
             found[tree] = None
     return tuple(found.get(run.tree or "") for run in runs)
+
+
+def compared(stored: Stored) -> Iterator[Oid | None]:
+    """Yield the trees of a checkpoint, of the words that it carries, and of test runs, which the present is compared with."""
+    c = stored.checkpoint
+    yield c.files.tree if c.files else None
+    yield c.files.index.tree if c.files else None
+    yield c.carried.tree if c.carried else None
+    yield from (run.tree for run in c.observed.tests) if c.observed else ()
 
 
 def read_head(store: Store) -> tuple[Head, str]:

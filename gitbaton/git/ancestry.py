@@ -21,6 +21,8 @@ class Ancestry:
         self._bits: dict[Oid, int] = {}
         self._groups: Counter[int] = Counter()
         self._of: dict[Oid, tuple[list[tuple[int, int]], list[tuple[int, int]]]] = {}
+        self._parents: dict[Oid, list[Oid]] = {}
+        self._below: dict[Oid, set[Oid]] = {}
         self.related = False
         words = ("rev-list", "--parents", "--topo-order", "--ignore-missing", "--stdin")
         said = repo.git.run(*words, f"--max-count={many}", stdin="".join(f"{oid}\n" for oid in asked).encode())
@@ -31,7 +33,9 @@ class Ancestry:
                 *words, stdin="".join(f"{oid}\n" for oid in (*asked, *(f"^{oid}" for oid in base[:1]))).encode()
             )
         if said.code == 0:
-            self._count(asked, [line.split(" ") for line in said.out.decode("ascii").splitlines()])
+            rows = [line.split(" ") for line in said.out.decode("ascii").splitlines()]
+            self._parents = {} if self.related else {oid: parents for oid, *parents in rows}
+            self._count(asked, rows)
 
     def _count(self, asked: list[Oid], rows: list[list[Oid]]) -> None:
         listed = {row[0] for row in rows}
@@ -46,6 +50,8 @@ class Ancestry:
     def distance(self, here: Oid, there: Oid) -> tuple[int, int] | None:
         """Count the commits that only ``here`` and only ``there`` reach; None when they have no common ancestor. Raises
         LookupError for commits that were not asked for, or cannot be read."""
+        if here not in self._bits or there not in self._bits:
+            return self._walked(here, there)
         one, other = self._bits[here], self._bits[there]
         if here not in self._of:
             rows = self._groups.items()
@@ -54,3 +60,26 @@ class Ancestry:
         ahead = sum([count for by, count in mine if not by & other])
         behind = sum([count for by, count in rest if by & other])
         return (ahead, behind) if self.related or any(by & other for by, _ in mine) else None
+
+    def _walked(self, here: Oid, there: Oid) -> tuple[int, int] | None:
+        """Count as ``distance``, of commits that those which were asked for reach."""
+        one, other = self._reached(here), self._reached(there)
+        return (len(one - other), len(other - one)) if one & other else None
+
+    def _reached(self, start: Oid) -> set[Oid]:
+        if start not in self._below:
+            found, waiting = {start}, [start]
+            while waiting:
+                more = [oid for oid in self._parents[waiting.pop()] if oid not in found]
+                found.update(more)
+                waiting += more
+            self._below[start] = found
+        return self._below[start]
+
+    def first_parents(self, start: Oid, limit: int) -> list[Oid]:
+        """Return a commit and its chain of first parents, so many. Raises LookupError where it was not walked."""
+        found, at = list[Oid](), [start]
+        while at and len(found) < limit:
+            found.append(at[0])
+            at = self._parents[at[0]][:1]
+        return found

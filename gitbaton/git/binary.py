@@ -242,13 +242,21 @@ class BinaryObjects(GitObjects):
     """Objects and refs read through one ``git cat-file --batch-command``, too."""
 
     _batch: _CatFile | None = None
+    elder: BinaryObjects | None = None
+    """Another reader of the same objects and shared refs, as of another work tree, whose process is asked for them."""
 
     def info(self, spec: str) -> Object | None:
         """See Objects."""
         if is_oid(self.algorithm, spec):
             return self._ask().info(spec)
-        found = self._ask().info(spec) if is_ref(spec) else None
+        if not is_ref(spec) or not self._may_be_there(spec):
+            return None
+        found = self._ask(own=not _is_shared(spec)).info(spec)
         return found if found is not None and self._is_there(spec) else None
+
+    def _may_be_there(self, name: str) -> bool:
+        """Whether a ref may be there: of a work tree's own ones the files tell."""
+        return _is_shared(name) or os.path.lexists(os.path.join(self.git_dir, name)) or self._reftable()
 
     def _is_there(self, name: str) -> bool:
         """Whether a ref that git resolved is this very one, and not another that git takes the name for."""
@@ -256,8 +264,7 @@ class BinaryObjects(GitObjects):
             if not re.search(_DESCRIBED, name) and not any(self._ask().info(rule.format(name)) for rule in _ELSEWHERE):
                 return True
             return self.git.run("show-ref", "--exists", name).code == 0
-        shared = name.startswith("refs/") and not name.startswith(_OWN_REFS)
-        if os.path.lexists(os.path.join(self.common_dir if shared else self.git_dir, name)):
+        if os.path.lexists(os.path.join(self.common_dir if _is_shared(name) else self.git_dir, name)):
             return True
         return b" " + os.fsencode(name) + b"\n" in packed_refs(self.common_dir)
 
@@ -371,7 +378,9 @@ class BinaryObjects(GitObjects):
             length += 1
         return oid[:length]
 
-    def _ask(self) -> _CatFile:
+    def _ask(self, *, own: bool = False) -> _CatFile:
+        if self.elder is not None and not own:
+            return self.elder._ask()
         if self._batch is not None and self._batch.dead:
             self.close()
         if self._batch is None:
@@ -401,6 +410,11 @@ class BinaryObjects(GitObjects):
         for talk in talks:
             for fd in (talk.writer, talk.reader, talk.err) if talk is not None else ():
                 os.close(fd)
+
+
+def _is_shared(name: str) -> bool:
+    """Whether a ref is that of all work trees."""
+    return name.startswith("refs/") and not name.startswith(_OWN_REFS)
 
 
 def _down(above: Mapping[Oid, Oid | None], start: Oid) -> list[Oid]:

@@ -387,6 +387,20 @@ def find_notes(objects: Objects, tree: Oid | None, commit: Oid, known: dict[Oid,
     return [e.oid for rest, entries in levels for e in entries if e.name == rest and not e.is_tree]
 
 
+def read_notes(objects: Objects, tree: Oid, commits: Iterable[Oid], known: dict[Oid, list[TreeEntry]]) -> None:
+    """Read the trees of a notes tree in which the notes of many commits stand into ``known``, all of one level at once, as far
+    as they can be read."""
+    at, spent = dict.fromkeys(commits, tree), 0
+    while at:
+        asked = [oid for oid in dict.fromkeys(at.values()) if oid not in known]
+        for oid, found in zip(asked, objects.read_many(asked, MAX_TREE), strict=True):
+            if found is not None and found.kind == "tree" and found.data is not None:
+                known[oid] = parse_tree(found.data, objects.algorithm)
+        folders = {oid: {e.name: e.oid for e in known.get(oid, ()) if e.is_tree} for oid in {*at.values()}}
+        below = ((commit, folders[oid].get(commit[spent : spent + 2].encode())) for commit, oid in at.items())
+        at, spent = {commit: oid for commit, oid in below if oid is not None}, spent + 2
+
+
 def edit_notes(objects: Objects, tree: Oid | None, commit: Oid, blob: Oid) -> list[NewObject]:
     """Return the trees to write so that ``blob`` is the one note of ``commit``; the last one is the new root."""
     made: list[NewObject] = []

@@ -145,6 +145,12 @@ class Repo:
         self.objects.close()
         self.objects = self._open(door)
 
+    def lean_on(self, other: Repo) -> None:
+        """Read objects by the process of another work tree of this repository, where both have one."""
+        own, elder = self.objects, other.objects
+        if isinstance(own, BinaryObjects) and isinstance(elder, BinaryObjects) and own.common_dir == elder.common_dir:
+            own.elder = elder
+
     def redirect(self, folder: str) -> None:
         """Write new objects from now on and files of our own into ``folder``: for a dry run, which leaves nothing."""
         store = os.path.join(folder, "objects")

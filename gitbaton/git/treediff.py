@@ -10,7 +10,7 @@ from gitbaton.base.errors import MENDS, CollectedError, GitError
 from gitbaton.base.model import Oid
 from gitbaton.base.system.process import Process, Result
 from gitbaton.base.values import value
-from gitbaton.git.objects import MAX_TREE, Objects
+from gitbaton.git.objects import MAX_TREE, Object, Objects
 from gitbaton.git.repo import Repo
 from gitbaton.git.run import Git, refuse_index
 
@@ -50,13 +50,10 @@ def changed_in_none(
 ) -> bool:
     """Whether a path that differs ``before`` and ``after`` is plainly, by few trees, in none of the other trees as it is after.
     ``known`` keeps what was read."""
-    form = _WIDE if objects.algorithm == "sha256" else _ENTRY
 
     def entries(oid: Oid) -> dict[bytes, bytes]:
         if oid and oid not in known:
-            found = objects.read(oid, MAX_TREE)
-            data = found.data if found is not None and found.kind == "tree" and found.data is not None else b""
-            known[oid] = {name: mode + b" " + raw for mode, name, raw in form.findall(data)}
+            known[oid] = _entries(objects, objects.read(oid, MAX_TREE))
         return known[oid] if oid else {}
 
     old, new, rest = entries(before), entries(after), [entries(oid) for oid in others]
@@ -72,6 +69,19 @@ def changed_in_none(
             if changed_in_none(objects, inner[0], inner[1], inner[2:], known):
                 return True
     return False
+
+
+def read_entries(objects: Objects, trees: Iterable[Oid], known: dict[Oid, dict[bytes, bytes]]) -> None:
+    """Read the entries of trees into what ``changed_in_none`` keeps, by few processes, as far as they can be read."""
+    asked = [oid for oid in dict.fromkeys(trees) if oid and oid not in known]
+    read = zip(asked, objects.read_many(asked, MAX_TREE), strict=True)
+    known |= {oid: _entries(objects, found) for oid, found in read if found is not None}
+
+
+def _entries(objects: Objects, found: Object | None) -> dict[bytes, bytes]:
+    form = _WIDE if objects.algorithm == "sha256" else _ENTRY
+    data = found.data if found is not None and found.kind == "tree" and found.data is not None else b""
+    return {name: mode + b" " + raw for mode, name, raw in form.findall(data)}
 
 
 def started(repo: Repo, pairs: Sequence[Pair], paths: Sequence[str] = ()) -> Process:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import lru_cache
 from itertools import islice
@@ -44,6 +44,7 @@ from gitbaton.git.objects import (
     new_object,
     object_id,
     parse_commit,
+    read_notes,
 )
 from gitbaton.git.reffiles import below, there
 from gitbaton.git.repo import Repo
@@ -379,17 +380,17 @@ class Chains:
 
     def newest(self, tip: Stored) -> Iterator[Stored]:
         """Yield a tip and the checkpoints below it, one by one: for the first few of a long chain. A broken record ends it."""
-        stored: Stored | None = tip
-        while stored is not None:
-            yield stored
-            commit = self.commit(stored.commit)
-            if commit is None or not commit.parents or commit.parents[0] == self.root:
-                return
+        yield tip
+        commit = self.commit(tip.commit)
+        while commit is not None and commit.parents and commit.parents[0] != self.root:
             below = commit.parents[0]
+            found = self.objects.read(below, MAX_COMMIT)
             try:
-                stored = self.stored(self.objects.read(below, MAX_COMMIT), _chain_of(tip), below)
+                stored = self.stored(found, _chain_of(tip), below)
             except RecordError:
                 return
+            yield stored
+            commit = parse_commit(found.data) if found is not None and found.data is not None else None
 
     def tip_at(self, ref: str, track: str | None = None) -> Stored | None:
         """Return the newest checkpoint of the chain at a ref of any name; None when there is none. Raises RecordError."""
@@ -455,6 +456,16 @@ class Chains:
             if blob is not None and blob.kind == "blob" and blob.data is None:
                 raise RecordError(f"the note of {commit} has {blob.size} bytes and is left alone")
         return b"\n".join(b.data for b in blobs if b is not None and b.kind == "blob" and b.data is not None)
+
+    def notes(self, commits: Collection[Oid], tree: Oid, known: dict[Oid, list[TreeEntry]]) -> dict[Oid, bytes]:
+        """Return the notes of many commits, read together, as ``note`` does; but for those that are too large."""
+        read_notes(self.objects, tree, commits, known)
+        blobs = {commit: find_notes(self.objects, tree, commit, known) for commit in commits}
+        asked = [oid for oids in blobs.values() for oid in oids]
+        read = dict(zip(asked, self.objects.read_many(asked), strict=True))
+        data = {oid: b.data for oid, b in read.items() if b is not None and b.kind == "blob"}
+        whole = {commit: [data[oid] for oid in oids if oid in data] for commit, oids in blobs.items() if oids}
+        return {commit: b"\n".join(filter(None, parts)) for commit, parts in whole.items() if None not in parts}
 
     def noted(self, commit: Oid, tree: Oid | None) -> list[Oid]:
         """Return the ids of the checkpoints that a commit's note names, newest first."""

@@ -40,6 +40,38 @@ def test_distances_of_many_commits_are_git_s(repo: Sandbox, many: int) -> None:
 
 
 @pytest.mark.deep
+def test_commits_below_those_that_were_asked_for_are_known_too(repo: Sandbox) -> None:
+    oids = history(repo, random.Random(6), 24)
+    with repo.open(door="binary") as baton:
+        known = Ancestry(baton.repo, oids[20:])
+        below = set(repo.git("rev-list", *oids[20:]).split())
+        for here in below:
+            assert known.first_parents(here, 5) == baton.repo.objects.first_parents(here, 5)
+            for there in [*below][:12]:
+                assert known.distance(here, there) == baton.repo.objects.distance(here, there)
+        with pytest.raises(LookupError):
+            known.first_parents("0" * 39 + "1", 5)
+
+
+@pytest.mark.deep
+def test_notes_of_many_commits_are_those_of_each(repo: Sandbox) -> None:
+    oids = history(repo, random.Random(7), 24)
+    for n, oid in enumerate(oids[::2]):
+        repo.git("notes", "--ref=checkpoints", "add", "-m", f"note {n}", oid)
+    repo.git("fast-import", "--quiet", stdin=b"".join(fanned(oids[:3])))  # deeper folders, as git makes them of many
+    with repo.open(door="binary") as baton:
+        for ref in ("refs/notes/checkpoints", "refs/notes/fanned"):
+            tree = repo.git("rev-parse", f"{ref}^{{tree}}").strip()
+            alone = {oid: raw for oid in oids if (raw := baton.store.note(oid, tree))}
+            assert alone and baton.store.notes(oids, tree, {}) == alone
+
+
+def fanned(oids: list[str]) -> list[bytes]:
+    rows = [f"M 100644 inline {oid[:2]}/{oid[2:4]}/{oid[4:]}\ndata 2\n{n}\n" for n, oid in enumerate(oids)]
+    return [b"commit refs/notes/fanned\ncommitter A <a@b.c> 1700000000 +0000\ndata 1\nx\n", *(row.encode() for row in rows)]
+
+
+@pytest.mark.deep
 def test_many_chains_are_those_of_first_parents_and_the_newest_are_whole(repo: Sandbox) -> None:
     oids = history(repo, random.Random(4), 24)
     with repo.open(door="binary") as baton:
