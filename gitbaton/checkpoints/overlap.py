@@ -189,9 +189,12 @@ def overlaps(
         _save(baton.repo, known, new, {_key(*pair) for pair in pairs})
     rows = {**known, **new}
     found, waiting, unknown = list[Overlap](), list[tuple[str, str]](), list[tuple[str, str]]()
+    over = _taken(baton, [pair for pair in pairs if (row := rows.get(_key(*pair))) and row.files]) if most != 0 else {}
     for mine, other in pairs:
         key, names = _key(mine, other), (mine.name, other.name)
         row = rows.get(key)
+        if row is not None and key in over:
+            row = row.only(over[key])
         if row is None:
             (unknown if key in rows else waiting).append(names)
         elif row.files:
@@ -240,6 +243,69 @@ class _Row:
     files: tuple[OverlapFile, ...] = ()
     more: int = 0
 
+    def only(self, paths: Collection[str]) -> _Row:
+        """Return the same of some paths alone."""
+        return _Row(files=tuple(one for one in self.files if one.mine.path in paths or one.other.path in paths))
+
+
+@value
+class _Own:
+    """A track's work as it may be committed: ``trees``, what was captured, and that less ``paths``, which were neither in HEAD
+    nor staged; ``side``: the side with the least of them."""
+
+    side: MergeSide
+    trees: tuple[Oid, ...]
+    paths: frozenset[str]
+
+
+def _own(baton: Baton, tracks: Iterable[LiveTrack], folder: str) -> dict[MergeSide, _Own]:
+    """Return the work of tracks as it may be committed; new trees are written into a folder of objects."""
+    from gitbaton.git.mergetree import MergeSide, without
+    from gitbaton.git.treediff import differences
+
+    asked, found = {one.side: one.stored.checkpoint.files for one in tracks}, dict[MergeSide, _Own]()
+    bases = {side: baton.store.base_tree(side.head) for side in asked}
+    pairs = [(of, side.tree) for side, files in asked.items() for of in (bases[side], files.index.tree if files else "") if of]
+    try:
+        apart = differences(baton.repo, pairs)
+    except GitError:  # an index's tree is not here
+        apart = {}
+    for side, files in asked.items():
+        paths = frozenset[str]()
+        if files is not None and apart:
+            ways = (apart[bases[side], side.tree], apart[files.index.tree, side.tree])
+            fresh = [{path for path, change in way.items() if change.before is None} for way in ways]
+            paths = frozenset(fresh[0] & fresh[1] - {flag.path for flag in files.index.flags if "i" in flag.bits})
+        less = without(baton.repo, folder, side.tree, paths) if paths else side.tree
+        trees = tuple(dict.fromkeys((side.tree, less)))
+        found[side] = _Own(side=MergeSide(tree=less, head=side.head), trees=trees, paths=paths)
+    return found
+
+
+def _taken(baton: Baton, pairs: Sequence[tuple[LiveTrack, LiveTrack]]) -> dict[str, frozenset[str]]:
+    """Return, of the pairs of which a branch or another work tree has both sides' work, what is in no commit of either: only
+    that can overlap yet. What is known of a pair does not tell, for a branch moves while they stay."""
+    from gitbaton.git.mergetree import beyond, together
+    from gitbaton.git.worktree.capture import private_folder
+
+    heads = {_key(*pair): frozenset(one.side.head for one in pair if one.side.head) for pair in pairs}
+    found = dict[str, frozenset[str]]()
+    with suppress(GitError):
+        commits = {each: beyond(baton.repo, each) for each in dict.fromkeys(heads.values())}
+        pairs = [pair for pair in pairs if commits[heads[_key(*pair)]]]
+        if not pairs:
+            return found
+        with private_folder(baton.repo) as folder:
+            own = _own(baton, [one for pair in pairs for one in pair], folder)
+        for pair in pairs:
+            both, known = (own[pair[0].side], own[pair[1].side]), dict[Oid, int]()
+            for bit, one in enumerate(both):
+                at = one.side.head or ""
+                known[at] = known.get(at, 0) | (baton.store.tree_of(at) in one.trees) << bit
+            if together(commits[heads[_key(*pair)]], known, (both[0].trees, both[1].trees)):
+                found[_key(*pair)] = both[0].paths | both[1].paths
+    return found
+
 
 def _merged(baton: Baton, pairs: Sequence[tuple[LiveTrack, LiveTrack]]) -> dict[str, _Row | None]:
     """Merge pairs, and with those that do not merge each track's own commits: where they hold what the other one has, or one of
@@ -254,31 +320,34 @@ def _merged(baton: Baton, pairs: Sequence[tuple[LiveTrack, LiveTrack]]) -> dict[
         asks = [MergeAsk(ours=mine.side, theirs=other.side) for mine, other in ordered.values()]
         answers = dict(zip(ordered, merged(baton.repo, asks, folder), strict=True))
         later: list[tuple[str, Oid, MergeAsk]] = []
-        done = set[str]()
-        for key, answer in answers.items():
-            mine, other = ordered[key]
-            if answer is None or answer.clean or mine.side.head == other.side.head:
-                continue
+        done = dict[str, frozenset[str]]()
+        apart = [ordered[key] for key, answer in answers.items() if answer is not None and not answer.clean]
+        apart = [pair for pair in apart if pair[0].side.head != pair[1].side.head]
+        own = _own(baton, [one for pair in apart for one in pair], folder)
+        left = {_key(*pair): own[pair[0].side].paths | own[pair[1].side].paths for pair in apart}
+        for mine, other in apart:
+            key = _key(mine, other)
             for side, beside in ((mine, other), (other, mine)):
-                if _committed(baton, beside.side, side.side.head):
-                    done.add(key)
+                if _committed(baton, own[beside.side], side.side.head):
+                    done[key] = left[key]
                 tree = baton.store.tree_of(side.side.head)
                 if tree is not None:
-                    own = MergeSide(tree=tree, head=side.side.head)
-                    later.append((key, tree, MergeAsk(ours=own, theirs=beside.side)))
+                    at_head = MergeSide(tree=tree, head=side.side.head)
+                    later.append((key, tree, MergeAsk(ours=at_head, theirs=own[beside.side].side)))
         held = merged(baton.repo, [ask for _, _, ask in later], folder)
-    done |= {key for (key, tree, _), answer in zip(later, held, strict=True) if answer and answer.clean and answer.tree == tree}
+    same = [key for (key, tree, _), answer in zip(later, held, strict=True) if answer and answer.clean and answer.tree == tree]
+    done |= {key: left[key] for key in same}
     rows = {key: _row(answer.conflicts.values()) if answer is not None else None for key, answer in answers.items()}
-    return {**rows, **dict.fromkeys(done, _Row())}
+    return {key: row.only(done[key]) if row is not None and key in done else row for key, row in rows.items()}
 
 
-def _committed(baton: Baton, side: MergeSide, head: Oid | None) -> bool:
-    """Whether a commit in the history of ``head``, since that on which a side stands, has just the side's tree."""
+def _committed(baton: Baton, own: _Own, head: Oid | None) -> bool:
+    """Whether a commit in the history of ``head``, since that on which a track stands, has just its tree."""
     if head is None:
         return False
-    since = [f"^{side.head}"] if side.head else []
+    since = [f"^{own.side.head}"] if own.side.head else []
     words = ("rev-list", "--no-commit-header", "--format=%T", f"--max-count={_COMMITS}", head, *since, "--")
-    return side.tree in baton.repo.git.run(*words).out.decode("ascii").split()
+    return not {*own.trees}.isdisjoint(baton.repo.git.run(*words).out.decode("ascii").split())
 
 
 def _row(conflicts: Iterable[Conflict]) -> _Row:

@@ -12,6 +12,7 @@ from gitbaton.base.model import Oid
 from gitbaton.base.values import replace, value
 from gitbaton.git.loose import put_in
 from gitbaton.git.objects import NewObject, commit_data, lookup, new_object, tree_objects
+from gitbaton.git.questions import worktrees
 from gitbaton.git.repo import Repo
 from gitbaton.git.run import Git, checked, configured, mends, zsplit
 from gitbaton.git.treediff import no_index
@@ -31,11 +32,13 @@ _HUNKS = (
     "--dst-prefix=b/",
 )
 _USAGE = 129
+_COMMITS = 2000  # of branches among which what both sides have become is looked for
 _AUTHOR = b"gitbaton <gitbaton> 0 +0000"
 _FILES = ("100644", "100755")
 _AT = re.compile(rb"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 _KIND = re.compile(r"CONFLICT ?\((.*)\)")  # for one of them git leaves the blank out
 _DRIVER = re.compile(r"merge\..*\.driver\Z", re.DOTALL)
+_FILTER = re.compile(r"(filter\..*\.)(?:clean|smudge|process)\Z", re.DOTALL)
 # A path's driver of the user's has the last word in a merge. It is not run here, and its path counts as merged.
 _SILENT = "exit 0"
 
@@ -128,6 +131,44 @@ def common_commit(repo: Repo, one: Oid, other: Oid) -> Oid | None:
     return checked(done, "merge-base").decode("ascii").strip() if done.code != 1 else None
 
 
+def beyond(repo: Repo, heads: Collection[Oid]) -> list[tuple[Oid, Oid, tuple[Oid, ...]]]:
+    """Return the commits of branches, of those that were fetched and of HEAD in each work tree that are in the history of none
+    of ``heads``: the id, the tree and the parents of each, parents first. Raises GitError."""
+    refs = [f"{ref}HEAD" for ref, _, _ in worktrees(repo)]
+    words = ("--topo-order", "--no-commit-header", "--format=%H %T %P", f"--max-count={_COMMITS}", "--ignore-missing")
+    done = repo.git.run("rev-list", *words, "--branches", "--remotes", *refs, *(f"^{oid}" for oid in heads), "--")
+    rows = (row.split(" ") for row in reversed(checked(done, "rev-list").decode("ascii").splitlines()))
+    return [(row[0], row[1], tuple(filter(None, row[2:]))) for row in rows]
+
+
+def together(
+    commits: Iterable[tuple[Oid, Oid, tuple[Oid, ...]]],
+    known: Mapping[Oid, int],
+    trees: tuple[Collection[Oid], Collection[Oid]],
+) -> bool:
+    """Whether one of some commits, parents first, has in its history a commit with one of the ``trees`` of either side.
+    ``known``: which of the sides, as the bits of a number, commits have that are not listed."""
+    has = dict(known)
+    for oid, tree, above in commits:
+        has[oid] = sum((tree in trees[bit]) << bit for bit in (0, 1))
+        for parent in above:
+            has[oid] |= has.get(parent, 0)
+        if has[oid] == 3:
+            return True
+    return False
+
+
+def without(repo: Repo, store: str, tree: Oid, paths: Collection[str]) -> Oid:
+    """Return a tree less some paths; what is new of it is written into a folder of objects, as of ``merged``. Raises
+    GitError."""
+    env = {"GIT_INDEX_FILE": os.path.join(store, "index"), "GIT_DIR": repo.layout.git_dir, "GIT_WORK_TREE": store}
+    git = repo.apart(repo.git, store).changed(env, "core.fsync=none", directory=store)
+    git.out("read-tree", tree)
+    rows = (f"0 {'0' * len(tree)}\t".encode() + os.fsencode(path) + b"\0" for path in paths)
+    git.out("update-index", "-z", "--index-info", stdin=b"".join(rows))
+    return git.out("write-tree", "--missing-ok").decode("ascii").strip()
+
+
 def renames(repo: Repo, old: Oid, new: Oid) -> dict[str, str]:
     """Return the paths of a tree that another one has under another name, with that name, as git's merge finds them."""
     words = iter(zsplit(repo.git.out("diff-tree", "-r", "-M", "-z", "--name-status", "--diff-filter=R", old, new)))
@@ -153,8 +194,11 @@ def undriven(repo: Repo, paths: Collection[str]) -> set[str]:
 
 
 def _bound(repo: Repo, store: str) -> Git:
-    drivers = {key: _SILENT for key in repo.settings() if _DRIVER.match(key)}
-    return configured(repo.apart(repo.git, store).changed(no_index(repo), "core.fsync=none"), drivers)
+    """Git that runs no driver, and no filter either: with `merge.renormalize` it would pass each text through them."""
+    settings = {key: _SILENT for key in repo.settings() if _DRIVER.match(key)}
+    for found in filter(None, map(_FILTER.match, repo.settings())):
+        settings |= {found[0]: "", f"{found[1]}required": "false"}
+    return configured(repo.apart(repo.git, store).changed(no_index(repo), "core.fsync=none"), settings)
 
 
 def _answers(raw: bytes) -> Iterator[MergeAnswer]:

@@ -133,6 +133,78 @@ def test_what_was_merged_with_conflicts_is_done_with_on_both_sides(desk: Callabl
 
 
 @pytest.mark.deep
+@pytest.mark.parametrize("way", ["merge", "squash"])
+def test_files_that_are_never_committed_keep_no_overlap_alive(desk: Callable[[str], Sandbox], way: str) -> None:
+    api, web = desk("api"), desk("web")
+    did(api, "add refunds", line(P, 10, "api"), write("scratch.txt", "api\n"))
+    api.git("commit", "-qam", "refunds")  # without the scratch file, and no checkpoint follows
+    web.git("merge", "-q", *(["--squash"] if way == "squash" else []), "api")
+    web.try_git("commit", "-qm", "refunds")
+    did(web, "on top", line(P, 10, "web"))
+    assert [box.baton("overlap").code for box in (api, web)] == [0, 0]
+    did(web, "with notes", write("scratch.txt", "web\n"))
+    told = web.baton("overlap")
+    assert told.code == 1 and "scratch.txt" in told.out and P not in told.out, "both may commit it yet"
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("follows", ["nothing", "checkpoints", "scratch", "detached", "fetched"])
+def test_what_a_third_work_tree_merged_is_done_with(desk: Callable[[str], Sandbox], repo: Sandbox, follows: str) -> None:
+    api, docs = desk("api"), desk("docs")
+    for box in (api, docs):
+        steps = (write(f"{box.path.name}.tmp", "x\n"),) if follows == "scratch" else ()
+        did(box, "at it", line(P, 10, box.path.name), *steps)
+        box.git("commit", "-qam", box.path.name)
+        if follows == "checkpoints":
+            box.ok("snapshot", "committed", "--track", box.path.name)
+    assert api.baton("overlap").code == docs.baton("overlap").code == 1
+    before = repo.git("rev-parse", "HEAD").strip()
+    if follows == "detached":
+        repo.git("checkout", "-q", "--detach")
+    repo.git("merge", "-q", "api")
+    assert [box.baton("overlap").code for box in (api, docs)] == [1, 1], "one of both is not both"
+    repo.try_git("merge", "-q", "docs")
+    both(line(P, 10, "resolved"))(repo.path)
+    repo.git("commit", "-qam", "both")
+    if follows == "fetched":
+        repo.git("update-ref", "refs/remotes/origin/main", "HEAD")
+        repo.git("reset", "-q", "--hard", before)
+    assert [box.baton("overlap").code for box in (api, docs)] == [0, 0]
+    did(api, "go on", line(P, 10, "api again"))
+    assert [box.baton("overlap").code for box in (api, docs)] == [1, 1]
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("process", [False, True])
+def test_no_filter_of_the_configuration_is_run(desk: Callable[[str], Sandbox], tmp_path: Path, process: bool) -> None:
+    api, web = desk("api"), desk("web")
+    web.git("config", "filter.stranger.clean", "cat")
+    for box, text in ((api, "api"), (web, "web")):
+        did(box, "at it", line(P, 10, text), write(".gitattributes", "* text filter=stranger\n"))
+    ran = tmp_path / "ran"
+    for key in ("clean", "smudge", *(["process"] if process else [])):
+        web.git("config", f"filter.stranger.{key}", f"touch {ran}; cat")
+    web.git("config", "filter.stranger.required", "true")
+    web.git("config", "merge.renormalize", "true")
+    assert web.baton("overlap").code == 1 and not ran.exists()
+
+
+@pytest.mark.deep
+def test_a_merge_that_is_not_committed_is_told_as_long_as_git_would_stop(desk: Callable[[str], Sandbox]) -> None:
+    api, web = desk("api"), desk("web")
+    did(api, "add refunds", line(P, 10, "api"))
+    did(web, "rename things", line(P, 20, "web"))
+    web.ok("merge", "api")
+    did(web, "both", line(P, 30, "web"))
+    assert web.baton("overlap").code == 0, "the same on both sides merges"
+    did(web, "otherwise", line(P, 10, "web"))
+    for box in (api, web):
+        box.git("commit", "-qam", box.path.name)
+    assert web.baton("overlap").code == 1
+    assert web.try_git("merge", "-q", "api").code == 1, "git knows of no merge that is in no commit"
+
+
+@pytest.mark.deep
 def test_a_commit_of_what_was_captured_is_the_base(desk: Callable[[str], Sandbox]) -> None:
     api, web = desk("api"), desk("web")
     did(api, "add refunds", line(P, 10, "api"))
