@@ -132,7 +132,7 @@ class Joined:
     were dropped or removed there, and, of a thread, that say something else now; why it was not joined (empty when it was).
     ``was``: where its chain stood before some went or changed; until git collects its garbage they can be had from there.
     ``late``: those of a track that are left out because they are from the future. ``back``: a thread was deleted here, and
-    went on there."""
+    went on there; ``new``: a track was not here."""
 
     item: Item
     added: int = 0
@@ -141,6 +141,7 @@ class Joined:
     was: Oid | None = None
     late: tuple[FutureCheckpoint, ...] = ()
     back: bool = False
+    new: bool = False
     problem: str = ""
 
 
@@ -385,10 +386,10 @@ def require_meta(baton: Baton, what: str) -> None:
         raise RecordError(f"nothing is {what}: {error.message}", *error.hints) from None
 
 
-def broken_refs(baton: Baton, line: Connection, choice: Choice) -> dict[str, str]:
-    """Return the refs here that are broken, each with why, but for those of tracks that a choice does not take. From now on
-    git does not see them when it fetches."""
-    found = unreadable_refs(baton.store, own_refs(baton.store))
+def broken_refs(baton: Baton, line: Connection, choice: Choice, refs: Mapping[str, Oid]) -> dict[str, str]:
+    """Return those of our ``refs`` here that are broken, each with why, but for those of tracks that a choice does not take.
+    From now on git does not see them when it fetches."""
+    found = unreadable_refs(baton.store, refs)
     line.hidden |= found.keys()
     tracks = {ref: track_of(own(ref)) or signed_track(own(ref)) for ref in found}
     return {ref: why for ref, why in found.items() if (name := tracks[ref]) is None or choice.takes(("track", name))}

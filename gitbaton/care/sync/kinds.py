@@ -362,7 +362,8 @@ def signature_moves(compared: ChainComparison, moves: Sequence[Move]) -> tuple[l
     dropped; with the objects, and warnings. What must go does so where the server lets a ref be rewritten."""
     store, found, objects, warnings = compared.store, list[Move](), list[NewObject](), list[str]()
     here = below(store.repo, SIGNATURES)
-    for move in moves:
+    some = here or any(ref.startswith(SIGNATURES) for ref in compared.seen.refs)
+    for move in moves if some else ():
         ref = signatures_ref(move.name) if move.kind == "track" else ""
         old = compared.seen.refs.get(ref)
         if move.action == "refused" or not ref or (old is None and encode_track(move.name) not in here):

@@ -122,7 +122,6 @@ def push(
         flush(baton)
     course = _Course({*(choice.tracks or ())} if joining is None else set())
     for last in (False, False, True):
-        before = baton.store.chains()[0]
         course.parts.clear()
         once = partial(_once, baton, line, choice, manner, joining, seen, course)
         try:
@@ -132,20 +131,22 @@ def push(
                 raise
         else:
             broken = any(move.broken for part in course.parts.values() for move in part.moves)
-            if last or not broken or baton.store.chains()[0] == before:
+            if last or not broken or baton.store.chains()[0] == course.tips:
                 break
         # What was to be sent, or what the remote was known to have, is pruned here since, and git has collected it.
-        if joining is not None and baton.store.chains()[0] != before:
+        if joining is not None and baton.store.chains()[0] != course.tips:
             raise RemoteError("tracks here moved while they were pushed", kind="stale")
     return tuple(course.parts[at] for at in line.remote.push)
 
 
 class _Course:
     """State of a push that lasts over its tries. ``named``: the tracks that must be somewhere, until that is looked at;
-    ``agreed``: what may become public; ``parts``: the result for each place that is done."""
+    ``agreed``: what may become public; ``parts``: the result for each place that is done; ``tips``: the tracks here, as the
+    last try found them."""
 
     def __init__(self, named: set[str]) -> None:
         self.named, self.agreed, self.parts = named, set[Item](), dict[str, Pushing]()
+        self.tips: Mapping[str, Oid] = {}
 
 
 def _once(
@@ -158,19 +159,20 @@ def _once(
     course: _Course,
 ) -> None:
     """Push as ``push`` to the places that are not done."""
-    left = broken_refs(baton, line, choice)
-    found, problems = baton.store.chains()
-    ours = joining or Joining(rows=(), tips=found, meta=metas.read(baton.store))
+    refs = own_refs(baton.store)
+    left = broken_refs(baton, line, choice, refs)
+    course.tips, problems = baton.store.chains(refs)
+    ours = joining or Joining(rows=(), tips=dict(course.tips), meta=metas.read(baton.store))
     warnings = tuple(f"{in_quotes(p.where)} is left out: {p.reason}" for p in problems if p.where not in left)
     for at in (at for at in line.remote.push if at not in course.parts):
         known = seen if at == line.remote.fetch else None
-        place = _Push(baton, line, at, choice, manner, ours, known, warnings, left, course)
+        place = _Push(baton, line, at, choice, manner, ours, refs, known, warnings, left, course)
         course.parts[at] = place.push() if len(line.remote.push) == 1 else place.one_of_several()
 
 
 class _Push:
-    """A push to one address: of ``ours``, but for the refs that are ``left`` out, each with why. ``seen``: all that is there,
-    where that was just found."""
+    """A push to one address: of ``ours``, but for the refs that are ``left`` out, each with why. ``listed``: our refs here;
+    ``seen``: all that is there, where that was just found."""
 
     def __init__(
         self,
@@ -180,6 +182,7 @@ class _Push:
         choice: Choice,
         manner: Manner,
         ours: Joining,
+        listed: Mapping[str, Oid],
         seen: RemoteRefs | None,
         warnings: tuple[str, ...],
         left: Mapping[str, str],
@@ -188,6 +191,7 @@ class _Push:
         self.baton, self.line, self.place, self.choice, self.manner = baton, line, place, choice, manner
         self.ours, self.mine, self.refs, self.course = ours.tips, ours.meta, ours.refs, course
         self.seen, self.warnings, self.left, self.shown = seen, warnings, dict(left), line.remote.shown
+        self.listed = listed
         self.there: Mapping[str, Oid] = {}
         self.sends: Sequence[str] = ()
         self.hooked = False
@@ -317,7 +321,8 @@ class _Push:
     def _unknown(self, seen: RemoteRefs) -> list[str]:
         """Return the refs of the remote with objects that are needed and that no ref of ours holds."""
         remote, objects = self.line.remote.name, self.baton.repo.objects
-        known = objects.refs(remote_ref(remote))
+        below = remote_ref(remote)
+        known = {ref: oid for ref, oid in self.listed.items() if ref.startswith(below)}
         mine = objects.refs(THREADS, LATE) if self.choice.threads else {}
         held = {*known.values(), *self.ours.values(), *mine.values()}
         wanted = [ref for ref in (META, NOTES) if ref in seen.refs]

@@ -44,7 +44,7 @@ from gitbaton.checkpoints.render import in_shell
 from gitbaton.checkpoints.store import CHAINS, NOTES, chain_ref, signatures, state, tip_ref
 from gitbaton.checkpoints.store import meta as metas
 from gitbaton.checkpoints.store.join import Link, having, marks, news
-from gitbaton.checkpoints.store.read import SLACK
+from gitbaton.checkpoints.store.read import SLACK, own_refs
 from gitbaton.checkpoints.store.refs import META, fetched_ref, remote_ref, signatures_ref
 from gitbaton.checkpoints.store.revision import Revision
 from gitbaton.git.objects import RefChange
@@ -69,7 +69,7 @@ def fetch(
     With ``ours``, the tracks here, all refs of the remote are looked at: a push follows. Without ``write`` only objects come,
     and no ref of ours moves. Raises RemoteError; NotFoundError for a chosen track that is neither there nor one of ``ours``.
     """
-    left = broken_refs(baton, line, choice)
+    left = broken_refs(baton, line, choice, own_refs(baton.store))
     under_way = _Fetch(baton, line, choice, prune=prune, ours=ours, write=write)
     try:
         seen, gathered = patiently(under_way.once)
@@ -245,10 +245,11 @@ class _JoinPlan:
             self.rows.append(Joined(item=("track", track), late=late, problem=error.message))
             return
         self.fresh.update(link.id for link in made.fresh)
+        new = track not in self.tips
         if made.change is not None:
             self.tips[track] = made.change.new or ""
         was = made.change.old if made.change is not None and made.removed else None
-        row = Joined(item=("track", track), added=made.added, removed=len(made.removed), was=was, late=late)
+        row = Joined(item=("track", track), added=made.added, removed=len(made.removed), was=was, late=late, new=new)
         if row.added or row.removed or late:
             self.rows.append(row)
 

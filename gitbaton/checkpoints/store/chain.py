@@ -106,14 +106,15 @@ class Chains:
         self._ahead: Mapping[Oid, list[Oid]] = {}
         self.pick: Callable[[Sequence[Oid], int | None], dict[Oid, list[Oid]]] | None = None  # where only some are wanted
 
-    def chains(self) -> tuple[dict[str, Oid], list[Problem]]:
-        """Return all tracks by name with their chains' tips, and refs in our namespace that are not ours."""
+    def chains(self, listed: Mapping[str, Oid] | None = None) -> tuple[dict[str, Oid], list[Problem]]:
+        """Return all tracks by name with their chains' tips, and refs in our namespace that are not ours. ``listed``: refs as
+        they were just listed, these among them."""
         found: dict[str, Oid] = {}
         problems = []
-        listed = self.objects.refs(CHAINS, REMOTES)  # what is fetched costs no listing of its own
+        listed = self.objects.refs(CHAINS, REMOTES) if listed is None else listed  # what is fetched costs no listing of its own
         self._listed = {ref: oid for ref, oid in listed.items() if ref.startswith(REMOTES)}
         for ref, oid in listed.items():
-            if ref in self._listed:
+            if not ref.startswith(CHAINS):
                 continue
             track = track_of(ref)
             if track is None:

@@ -18,6 +18,7 @@ from gitbaton.base.codec import (
     encode_track,
     entry,
     in_quotes,
+    known,
     looks,
     parse,
     parse_note,
@@ -37,7 +38,7 @@ from gitbaton.checkpoints.store.refs import CURRENT, META, SIGNATURES, TIPS, cha
 from gitbaton.checkpoints.store.signatures import Signed
 from gitbaton.checkpoints.store.write import NOBODY
 from gitbaton.git import questions
-from gitbaton.git.objects import OID, NewObject, RefChange, new_object
+from gitbaton.git.objects import OID, NewObject, RefChange, TreeEntry, new_object
 from gitbaton.git.reffiles import below
 from gitbaton.git.repo import Repo, put
 
@@ -303,13 +304,15 @@ class Revision:
         for plan in plans.values():
             times |= {link.id: timestamp(link.created).encode() for link in plan.links}
             for link in plan.fresh:
-                checkpoint = decode(payload(link.message))
+                raw = payload(link.message)
+                checkpoint = known(raw)  # it was read whole where the link was made
                 if checkpoint.kind == "manual" and checkpoint.head is not None:
-                    new.setdefault(checkpoint.head, {})[link.id] = entry(link.id, checkpoint)
+                    new.setdefault(checkpoint.head, {})[link.id] = entry(link.id, decode(raw))
         if not new:
             return {}
         tree = self.store.notes_tree()[1]
-        here = {commit: self.store.note(commit, tree) for commit in new}
+        rows = dict[Oid, list[TreeEntry]]()
+        here = {commit: self.store.note(commit, tree, rows) for commit in new}
         raws = {commit: [raw, self._notes.get(commit, b"")] for commit, raw in here.items()}
         for commit, both in raws.items():
             for oid, text in (item for raw in both for item in parse_note(raw).entries if item[0] not in times):

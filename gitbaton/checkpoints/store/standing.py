@@ -36,8 +36,9 @@ from gitbaton.base.model import (
 )
 from gitbaton.base.values import replace, value
 from gitbaton.checkpoints.store.chain import AFTER, MAX_COMMIT, Chains, in_beside, payload_in
+from gitbaton.checkpoints.store.provenance import of_track
 from gitbaton.checkpoints.store.read import Store
-from gitbaton.checkpoints.store.refs import safety_ref
+from gitbaton.checkpoints.store.refs import chain_ref, safety_ref
 from gitbaton.git.objects import Object, object_id
 from gitbaton.git.questions import met
 from gitbaton.git.treediff import differences
@@ -113,26 +114,32 @@ def at(store: Chains, tip: Stored | None, limit: int | None = LOOKED) -> Stands:
 def several(store: Chains, tips: Sequence[Stored], limit: int | None = LOOKED) -> list[Stands]:
     """Return what stands at several checkpoints, each as ``at`` does; their chains are read together."""
     apart = [tip.foreign or store.ours.mixed(tip.checkpoint.track) for tip in tips]
-    joined = [
-        t.commit for t, asked in zip(tips, apart, strict=True) if asked and not t.foreign and t.checkpoint.kind not in BESIDE
-    ]
+    joined = [t.commit for t, asked in zip(tips, apart, strict=True) if asked and _is_own(store, t)]
     walks = store.walks(joined, limit) if joined else {}
     read, found = store.objects.read_many([oid for start in joined for oid in walks[start]], MAX_COMMIT), list[Stands]()
     for tip, asked in zip(tips, apart, strict=True):
-        rows: list[_Row] = []
-        if tip.commit in walks:
-            rows = list(_rows(store, tip.checkpoint.track, list(islice(read, len(walks[tip.commit])))))
-        elif asked:
-            rows = [(s.id, s.checkpoint.previous, partial(_same, s)) for s in store.below(tip, limit).items]
-        else:
+        if not asked:
             found.append(of_words(tip))
             continue
-        found.append(_joined(tip, rows or [(tip.id, tip.checkpoint.previous, partial(_same, tip))]))
+        ours: Callable[[Oid], bool] = partial(store.ours.has, of_track(tip.checkpoint.track))
+        if tip.commit in walks:
+            rows = list(_rows(store, tip.checkpoint.track, list(islice(read, len(walks[tip.commit])))))
+        else:
+            rows, ours = [_row(stored) for stored in store.below(tip, limit).items], bool
+        found.append(_joined(tip, rows or [_row(tip)], ours))
     return found
 
 
-def _same(stored: Stored) -> Stored:
-    return stored
+def _is_own(store: Chains, tip: Stored) -> bool:
+    """Whether a checkpoint stands in the chain that a track has here; what is foreign there was joined to it."""
+    if tip.checkpoint.kind in BESIDE or not tip.foreign:
+        return tip.checkpoint.kind not in BESIDE
+    here = store.objects.info(chain_ref(tip.checkpoint.track))
+    return here is not None and here.oid == tip.commit
+
+
+def _row(stored: Stored) -> _Row:
+    return stored.id, stored.checkpoint.previous, lambda: stored
 
 
 def _rows(store: Chains, track: str, found: Sequence[Object | None]) -> Iterator[_Row]:
@@ -142,6 +149,8 @@ def _rows(store: Chains, track: str, found: Sequence[Object | None]) -> Iterator
         if item is not None and raw and (said := _PREVIOUS.findall(raw)):
             oid = object_id(store.objects.algorithm, "blob", raw)
             yield oid, said[-1].decode("ascii") or None, partial(_readable, store, track, item)
+        elif item is not None and raw and (stored := _readable(store, track, item)) is not None:  # not as we write it
+            yield _row(stored)
 
 
 def _readable(store: Chains, track: str, found: Object) -> Stored | None:
@@ -151,11 +160,12 @@ def _readable(store: Chains, track: str, found: Object) -> Stored | None:
         return None
 
 
-def _joined(tip: Stored, rows: Sequence[_Row]) -> Stands:
-    """Return what stands at a tip by the rows of its chain, newest first, its own the first."""
+def _joined(tip: Stored, rows: Sequence[_Row], ours: Callable[[Oid], bool]) -> Stands:
+    """Return what stands at a tip by the rows of its chain, newest first, its own the first; ``ours``: whether a checkpoint may
+    have been made here."""
     heads = [stored for read in _heads(rows) if (stored := read()) is not None]
     found = union([of_words(stored) for stored in heads]) if len(heads) > 1 else of_words(tip)
-    asked = (read() for _, _, read in rows)
+    asked = (read() for oid, _, read in rows if ours(oid))
     items = (s for s in asked if s is not None and not s.foreign_words)
     mine = next((of_words(s) for s in items if s.checkpoint.kind == "manual" or s.checkpoint.carried), None)
     if mine is None:

@@ -9,7 +9,7 @@ from typing import Annotated, Optional, Union
 
 from gitbaton.base import terminal
 from gitbaton.base.codec import Json, bare, check_track, counted, in_quotes, path_document, plain, timestamp
-from gitbaton.base.errors import MENDS, NotFoundError, RecordError, UsageError
+from gitbaton.base.errors import MENDS, RecordError, UsageError
 from gitbaton.care import sync
 from gitbaton.care.scanning import UNFILTERED, held, scanner
 from gitbaton.care.sync.items import Choice, Exposure, Fetched, Gathered, Item, Joined, Joining, Move, Pushing, said
@@ -17,6 +17,8 @@ from gitbaton.care.sync.push import Manner
 from gitbaton.care.sync.threads import called
 from gitbaton.checkpoints.baton import Baton
 from gitbaton.checkpoints.render import first_few, in_shell, some
+from gitbaton.checkpoints.store import chain_ref
+from gitbaton.checkpoints.store.join import marks
 from gitbaton.cli.columns import brief
 from gitbaton.cli.common import (
     AsJson,
@@ -49,6 +51,7 @@ DryRun = Annotated[bool, Option("--dry-run", "-n", help="Print the plan; change 
 TIMEOUT = 60.0
 _NAMED = 20  # threads and unfiltered files that are named; there may be thousands
 _NEWS = ("new", "newer", "rewritten")
+_NEAR = 50  # checkpoints of a track among which the one is looked for on top of which the newest was made
 _ITEMS = {"track": ("{}", "track"), "run": ("{}", "run"), "thread": ("{}", "thread"), "": ("{}", "other ref")}
 
 
@@ -217,8 +220,6 @@ def say_joining(look: Look, baton: Baton, found: Joining, current: Optional[str]
         if row.problem:
             terminal.warn(f"{_full(row.item)} is not joined: {row.problem}")
         _say_late(row)
-        if row.added and row.item[0] == "track" and not dry_run:
-            _say_parallel(baton, row.item[1])
         if row.removed and row.item[0] == "track" and not dry_run and not baton.store.has(row.item[1]):
             back = (
                 f"'git baton tracks restore {in_shell(row.item[1])}' brings back what was deleted elsewhere, while git has it"
@@ -226,23 +227,28 @@ def say_joining(look: Look, baton: Baton, found: Joining, current: Optional[str]
             terminal.tell(f"hint: {back}")
             if row.item[1] == current and baton.current() is None:
                 terminal.tell(f"hint: {in_quotes(current)} was the current track; another one: git baton tracks use NAME")
+    if not dry_run:
+        _say_parallel(baton, [row.item[1] for row in found.rows if row.added and not row.new and row.item[0] == "track"])
     warn_all(found.warnings)
 
 
-def _say_parallel(baton: Baton, track: str) -> None:
-    """Hint at a track that continued on both sides: the newest checkpoint does not hold the files of the one below, as each was
+def _say_parallel(baton: Baton, tracks: Sequence[str]) -> None:
+    """Hint at tracks that continued on both sides: the newest checkpoint does not hold the files of the one below, as each was
     recorded on top of another one."""
-    try:
-        items = baton.store.history(track, limit=50).items
-    except NotFoundError:  # it was deleted since
-        return
-    followed = items[0].checkpoint.previous if items else None
-    if followed is None or len(items) < 2 or followed == items[1].id or followed not in {stored.id for stored in items}:
-        return
-    newest, other = baton.short(items[0].id), baton.short(items[1].id)
-    said = f"{in_quotes(track)} went on at both sides: {newest} was not made on top of {other}, and has not its files"
-    terminal.tell(f"hint: {said}; 'git baton diff {other} {newest}' compares them")
-    terminal.tell(f"hint: to merge them with git: 'git baton branch other-side {other}' makes a branch of one")
+    store = baton.store
+    tips = {ref: oid for ref, oid in store.pointing([chain_ref(track) for track in tracks]).items() if oid.strip("0")}
+    walks = store.walks([*tips.values()], _NEAR) if tips else {}
+    for track in tracks:
+        oids = walks.get(tips.get(chain_ref(track), ""), [])  # none where it was deleted since
+        ids = [mark[1] for mark in marks(store, oids) if mark is not None]
+        tip = baton.store.own_tip(track) if len(ids) > 1 else None
+        followed = tip.checkpoint.previous if tip is not None else None
+        if tip is None or tip.id != ids[0] or followed is None or followed == ids[1] or followed not in ids:
+            continue
+        newest, other = baton.short(ids[0]), baton.short(ids[1])
+        said = f"{in_quotes(track)} went on at both sides: {newest} was not made on top of {other}, and has not its files"
+        terminal.tell(f"hint: {said}; 'git baton diff {other} {newest}' compares them")
+        terminal.tell(f"hint: to merge them with git: 'git baton branch other-side {other}' makes a branch of one")
 
 
 def say_pushing(
