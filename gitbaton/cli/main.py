@@ -45,7 +45,7 @@ def head_start(words: list[str], place: str | None = None) -> Repo | None:
             if "--no-files" not in given and not any(w == "-" or w.endswith("=-") for w in words):
                 from gitbaton.git.worktree.index import list_ahead
 
-                list_ahead(repo)
+                list_ahead(repo, walk=verb != "snapshot")  # else files are replaced
                 if os.path.isdir(repo.own_dir):
                     repo.quarantine()  # before the process that reads it is started
         elif verb in ("", "status") or (verb == "verify" and "--ci" not in given) or (verb == "resume" and "--live" in given):

@@ -41,12 +41,14 @@ from gitbaton.git.run import (
     BORROWED,
     STORES,
     Git,
+    Listings,
     Prefetched,
     ask_layout,
     ask_ordinary,
     ask_settings,
     base_environment,
     borrowing,
+    is_true,
     quoted,
     taken_back,
 )
@@ -119,7 +121,7 @@ class Repo:
         self.unheeded: dict[str, str] = {}  # settings of GUARDED that lie where they do not count
         self.passed: str | None = None  # the bare repository that ``discover`` has passed over
         self.opened = git  # nothing of a quarantine or a dry run is in its environment
-        self.listings: tuple[tuple[int, int, int], Process, Process] | None = None
+        self.listings: Listings | None = None
         # Is told what is being done, as "capturing files" whose last word is counted: how many are done, and of how many, or 0.
         self.progress: Progress = silent
         self.at_close: list[Callable[[], None]] = []
@@ -267,8 +269,7 @@ class Repo:
 
     def boolean(self, key: str, *, default: bool = False) -> bool:
         """Return a setting among those of ``settings``, read as git reads a boolean."""
-        text = self.settings().get(key, [str(default)])[-1].lower()
-        return text in ("true", "yes", "on") or (text.lstrip("+-").isdecimal() and int(text) != 0)
+        return is_true(self.settings().get(key, [str(default)])[-1])
 
     def identity(self) -> bytes | None:
         """Return the user's ``Name <email>``; None where git would refuse to guess one."""
@@ -429,9 +430,9 @@ class Repo:
             self.at_close.pop()()
         self.objects.close()
         self.clear()
-        for process in (self._reading, *(self.listings or ())[1:]):
-            if isinstance(process, Process):
-                process.stop()
+        for begun in (self._reading, self.listings):
+            if begun is not None:
+                begun.stop()
         self._reading = self.listings = None
 
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+import stat
+from collections.abc import Collection, Iterable, Mapping
 
 from gitbaton.base.errors import MENDS, DamagedIndexError, GitError
 from gitbaton.base.model import Oid
@@ -200,6 +201,10 @@ if TYPE_CHECKING:
 Signature = tuple[int, int, int]
 # Look at every file ourselves: no daemon or hook of the user's is asked, and what lies outside a sparse cone counts.
 EXACT = ("core.fsmonitor=false", "sparse.expectFilesOutsideOfPatterns=false")
+_WATCHED = "core.fsmonitor=true"  # said by us: a path in the user's configuration would be a program that git runs
+_SOCKET = "fsmonitor--daemon.ipc"  # in the git directory of a work tree (fsm-ipc-unix.c)
+_HEEDED = r"^(core\.fsmonitor|status\.showuntrackedfiles)$"
+_NAMED_AT_ONCE = 500
 TRACKED = ("diff-files", "-z", "--raw", "--no-renames", "--ita-invisible-in-index", "--ignore-submodules=none")
 OTHERS = ("ls-files", "-o", "-z", "--exclude-standard")
 _QUESTIONS = ("--is-bare-repository", "--is-inside-work-tree", "--show-object-format", "--absolute-git-dir")
@@ -230,10 +235,86 @@ def ask_settings(git: Git) -> Process:
     return git.start("config", "-z", "--show-scope", "--get-regexp", _SETTINGS)
 
 
-def start_listings(git: Git, specs: Iterable[str] = ()) -> tuple[Process, Process]:
-    """Ask which tracked files differ from the index that ``git`` is bound to, raw, and which are untracked; perhaps only of
-    what pathspecs match. Each look at a work tree asks just this, so that what was prefetched serves it."""
-    return git.start(*TRACKED, "--", *specs), git.start(*OTHERS, "--", *specs)
+def is_true(text: str) -> bool:
+    """Whether git reads a setting as a boolean that is true."""
+    text = text.lower()
+    return text in ("true", "yes", "on") or (text.lstrip("+-").isdecimal() and int(text) != 0)
+
+
+def watched(git: Git, git_dir: str) -> str:
+    """Return how the user's git lists untracked files, ``normal`` or ``all``, where git's own daemon watches the work tree of a
+    git directory, because core.fsmonitor is a plain true; empty elsewhere.
+
+    No daemon is started: where none has its socket nothing is asked. Git without a daemon for this system knows none that
+    listens.
+    """
+    try:
+        if not stat.S_ISSOCK(os.lstat(os.path.join(git_dir, _SOCKET)).st_mode):
+            return ""
+    except OSError:
+        return ""
+    listens, said = git.start("fsmonitor--daemon", "status"), git.start("config", "-z", "--get-regexp", _HEEDED)
+    listening, settings = listens.finish().code == 0, dict[str, list[str]]()
+    for item in said.finish().out.decode("utf-8", "surrogateescape").split("\0")[:-1]:
+        key, newline, text = item.partition("\n")
+        settings.setdefault(key, []).append(text if newline else "true")
+    theirs = settings.get("core.fsmonitor", [])[:-1]  # the last one is ours
+    if not listening or not theirs or not is_true(theirs[-1]):
+        return ""
+    return "all" if settings.get("status.showuntrackedfiles", [""])[-1] == "all" else "normal"
+
+
+class Listings:
+    """A look at a work tree that is under way: which tracked files differ from the index that ``git`` is bound to, and which
+    files are untracked; perhaps only of what pathspecs match. Each look asks just this, so that what was prefetched serves it.
+
+    ``shown``, as ``watched`` says it: git asks its daemon for what changed, and has its untracked cache, if there is one, for
+    the rest. It is asked so that it starts no daemon in a submodule. ``read``: the signature of the index then.
+    """
+
+    def __init__(self, git: Git, specs: Iterable[str] = (), *, index: str | None = None, shown: str = "") -> None:
+        self.read = signature(index, 0)[0] if index is not None else None
+        self.shown, self._git = shown, git
+        if not shown:
+            self._started = [git.start(*TRACKED, "--", *specs), git.start(*OTHERS, "--", *specs)]
+            return
+        asking = git.changed({}, _WATCHED)
+        others = ("status", "--porcelain", "-z", f"--untracked-files={shown}", "--no-renames", "--ignore-submodules=all")
+        self._started = [asking.start(*TRACKED[:-1], "--ignore-submodules=all"), asking.start(*others)]
+
+    def tracked(self, gitlinks: Collection[str] = ()) -> Result:
+        """Return the raw records of tracked files that differ. ``gitlinks``: all submodules that the index has."""
+        result = self._started.pop(0).finish()
+        if not self.shown or not (result.code or gitlinks):
+            return result
+        few = not result.code and len(gitlinks) <= _NAMED_AT_ONCE
+        walked = self._git.run(*TRACKED, "--", *(f":(top,literal){path}" for path in gitlinks if few))
+        if not few or walked.code:
+            return walked
+        fields, within = result.out.split(b"\0")[:-1], {os.fsencode(path) for path in gitlinks}
+        rest = [meta + b"\0" + path + b"\0" for meta, path in zip(fields[::2], fields[1::2], strict=True) if path not in within]
+        return Result(code=0, out=b"".join(rest) + walked.out, err=result.err + walked.err)
+
+    def untracked(self) -> Result:
+        """Return the paths of untracked files, and of nested repositories with a slash, each ended by NUL, in git's order."""
+        result = self._started.pop().finish()
+        if not self.shown:
+            return result
+        found = [row[3:] for row in result.out.split(b"\0") if row[:3] == b"?? "]
+        folders = [path for path in found if path[-1:] == b"/"]  # with all that is in them
+        if not result.code and not folders:
+            return Result(code=0, out=b"".join(path + b"\0" for path in found), err=result.err)
+        few = not result.code and len(folders) <= _NAMED_AT_ONCE
+        walked = self._git.run(*OTHERS, "--", *(f":(top,literal){os.fsdecode(path)}" for path in folders if few))
+        if not few or walked.code:
+            return walked
+        paths = sorted([*(path for path in found if path[-1:] != b"/"), *walked.out.split(b"\0")[:-1]])
+        return Result(code=0, out=b"".join(path + b"\0" for path in paths), err=result.err + walked.err)
+
+    def stop(self) -> None:
+        """Take no interest in it any more."""
+        while self._started:
+            self._started.pop().stop()
 
 
 def signature(source: str, width: int) -> tuple[Signature, bytes]:
@@ -249,7 +330,7 @@ def signature(source: str, width: int) -> tuple[Signature, bytes]:
 
 
 class Prefetched:
-    """Git processes that were started early in a directory. ``index`` is the file that the listings read, None where none was
+    """Git processes that were started early in a directory. ``index`` is the file that the listings read, None where none were
     begun."""
 
     def __init__(self, directory: str, git: Git, wanted: Wanted) -> None:
@@ -257,19 +338,17 @@ class Prefetched:
         self.layout = ask_ordinary(git)
         self.settings: Process | None = ask_settings(git)
         self.index: str | None = None
-        self.listings: tuple[Signature, Process, Process] | None = None
+        self.listings: Listings | None = None
         top = os.path.join(directory, ".git")
         if wanted != "nothing" and os.path.isdir(os.path.join(top, "baton")):  # at the top: a listing knows no other place
             self.index = os.path.join(top, "index")
-            bound = git.changed({}, *EXACT)
-            self.listings = (signature(self.index, 0)[0], *start_listings(bound))
+            self.listings = Listings(git.changed({}, *EXACT), index=self.index, shown=watched(git, top))
 
     def drop_listings(self) -> None:
         """Stop the listings: they cannot be used."""
         listings, self.listings = self.listings, None
-        for process in (listings or ())[1:]:
-            if isinstance(process, Process):
-                process.stop()
+        if listings is not None:
+            listings.stop()
 
     def drop(self) -> None:
         """Stop all: nothing of it is needed."""

@@ -18,7 +18,7 @@ import pytest
 from gitbaton.git.repo import discover
 from gitbaton.git.worktree.index import PrivateIndex
 from tests.kit import Sandbox
-from tests.kit.capturekit import CHAIN, TRACK, check, expected_tree, flags, index_path, skipped, snap
+from tests.kit.capturekit import CHAIN, TRACK, Expect, check, expected_tree, flags, index_path, skipped, snap
 from tests.kit.tiers import some
 
 SECONDS = 1.5
@@ -165,6 +165,37 @@ def test_the_facts_of_an_index_are_never_stale(repo: Sandbox) -> None:
         again = snap(repo)
         assert again.checkpoint.files == stored.checkpoint.files or again.checkpoint.files is not None
         assert flags(again) == flags(stored) and again.tree == stored.tree and facts.read_bytes() == kept
+
+
+@pytest.mark.deep
+@some("version", ["2", "3", "4", "sha256"])
+def test_the_facts_of_an_index_stand_while_its_entries_do(tmp_path: Path, version: str) -> None:
+    """Git writes an index anew for what it has cached in it: that makes nothing to read again."""
+    repo = Sandbox.init(tmp_path / "repo", *(["--object-format=sha256"] if version == "sha256" else []))
+    for name in ("a.txt", "TREE", "deep/" * 40 + "x", "q" * 200, "deep/b.txt"):
+        repo.write(name, f"{name}\n")
+    repo.commit("first")
+    if version in "34":
+        repo.git("update-index", "--index-version", "4" if version == "4" else "2")
+        repo.git("update-index", "--skip-worktree", "TREE")
+        repo.write("intent", "")
+        repo.git("add", "-N", "intent")
+    facts = repo.path / ".git/baton/index-facts"
+    snap(repo)
+    kept, seen = facts.read_bytes(), {index_path(repo).read_bytes()}
+    for words in (("--untracked-cache",), ("--no-untracked-cache",), ("--force-untracked-cache",), ("--force-write-index",)):
+        repo.git("update-index", *words)
+        seen.add(index_path(repo).read_bytes())
+        snap(repo)
+        assert facts.read_bytes() == kept
+    assert len(seen) > 1
+    repo.git("update-index", "--split-index")  # entries are elsewhere
+    snap(repo)
+    assert facts.read_bytes() != kept
+    repo.write("a.txt", "a.TXT\n")
+    os.utime(repo.path / "a.txt", (1, 1))
+    repo.git("update-index", "--no-split-index", "a.txt")
+    check(repo, Expect(reveal=["TREE"] if version in "34" else []))
 
 
 @pytest.mark.deep

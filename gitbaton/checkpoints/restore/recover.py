@@ -176,8 +176,7 @@ def recover(baton: Baton) -> list[str]:
     if not os.path.lexists(intent_path(repo)):
         return []
     if repo.listings is not None:  # they were begun before the files are as they will be
-        for process in repo.listings[1:]:
-            process.stop()
+        repo.listings.stop()
         repo.listings = None
     try:
         with alone(repo):

@@ -13,13 +13,12 @@ from gitbaton.base.codec import in_quotes
 from gitbaton.base.errors import CollectedError, DamagedIndexError, GitError, StaleError
 from gitbaton.base.model import IGNORED_HELD, KEPT, Head, Oid, Skipped, covered
 from gitbaton.base.system.files import Signature
-from gitbaton.base.system.process import Process
 from gitbaton.base.values import replace
 from gitbaton.checkpoints.baton import Baton
 from gitbaton.git.gone import Readable, missing, promised
 from gitbaton.git.loose import index_anew
 from gitbaton.git.objects import lookup
-from gitbaton.git.run import checked, start_listings, zsplit
+from gitbaton.git.run import Listings, checked, zsplit
 from gitbaton.git.worktree.capture import capture, private_folder, with_modes, with_raw
 from gitbaton.git.worktree.checkout import GITLINK, Difference, GitEntry, Guard, differences, take_in
 from gitbaton.git.worktree.filetrees import parents
@@ -45,7 +44,7 @@ class PresentState:
             raise GitError(f"'{baton.repo.layout.git_dir}' has no work tree", makes)
         self.baton, self.repo, self.folder, self.root = baton, baton.repo, folder, root
         self.head: Head = baton.head()[0]
-        self.rules = replace(baton.rules(held=concerned), going=(held, ()))
+        self.rules = replace(baton.rules(held=concerned), going=(held, ()), walk=True)
         kept = {baton.store.base_tree(self.head.oid)} if self.head.oid else set()
         self.captured, self.index, self.facts = capture(self.repo, folder, self.rules, kept)
         self.index.copy()
@@ -57,7 +56,7 @@ class PresentState:
         if not self.index.whole():  # what is staged was looked at before
             raise StaleError("the index changed meanwhile; nothing is changed")
         self.hidden: list[str] = []
-        self.looking: list[Process] = []
+        self.looking: Listings | None = None
         self.marks: dict[str, Signature | None] = {}
         self.modes: Mapping[str, int] = {}
         self.changing: list[Difference] = []
@@ -150,30 +149,31 @@ class PresentState:
         """Start looking whether what is to change has changed since the capture."""
         few = self.marks if len(self.marks) <= _FEW_PATHS and not self.unwelcome else ()
         if self.marks:
-            self.looking = list(start_listings(self.index.git, [f":(top,literal){path}" for path in few]))
+            self.looking = Listings(self.index.git, [f":(top,literal){path}" for path in few])
 
     def stop_looking(self) -> None:
         """Take no interest in it any more."""
-        while self.looking:
-            self.looking.pop().stop()
+        looking, self.looking = self.looking, None
+        if looking is not None:
+            looking.stop()
 
     def refuse_changes(self) -> None:
         """Raise StaleError when what is to change has changed between the capture and the look, or index or HEAD have.
 
         What else happens in the work tree is nothing to us.
         """
-        moved = self._moved() if self.looking else ()
+        moved = self._moved(self.looking) if self.looking is not None else ()
         if moved:
             raise StaleError(f"{in_quotes(moved[0])} changed meanwhile; nothing is changed", paths=moved)
         refuse_changed(self.index)
         if self.baton.head()[0] != self.head:
             raise StaleError("HEAD moved meanwhile; nothing is changed")
 
-    def _moved(self) -> tuple[str, ...]:
+    def _moved(self, looking: Listings) -> tuple[str, ...]:
         """Return the paths that the look found at, above or below those that are to change, and that no capture holds; or the
         unwelcome ones."""
-        changed = self.looking.pop(0).finish()
-        untracked = [p.rstrip("/") for p in zsplit(checked(self.looking.pop(0).finish(), "ls-files"))]
+        self.looking, changed = None, looking.tracked()
+        untracked = [p.rstrip("/") for p in zsplit(checked(looking.untracked(), "ls-files"))]
         names = zsplit(changed.out)[1::2] if changed.code == 0 else []
         new = [p for p in untracked if not ours(p, self.rules.never) and covered(p, self.skipped) is None]
         unwelcome, above = self.unwelcome or (lambda path: False), {folder for path in self.marks for folder in parents(path)}

@@ -264,13 +264,13 @@ def _stages(
 
 def _look(index: PrivateIndex, facts: IndexFacts, folder: str, root: str, rules: CaptureRules) -> _IndexChanges:
     """List what differs, by two listings at once: stat of what is tracked, and the untracked files."""
-    tracked, others = index.listings()
+    look = index.listings(facts, walk=rules.walk)
     changes = _IndexChanges()
     changes.skipped = [Skipped(path=p, reason="special-file") for p in specials(index.git, root, set(facts.gitlinks))]
-    result = tracked.finish()
+    result = look.tracked(facts.gitlinks)
     # It fails at a racily clean path whose required filter is missing, and at a broken submodule.
     changes.tracked = list(dict.fromkeys(zsplit(result.out)[1::2])) if result.code == 0 else None
-    shown = others.finish()
+    shown = look.untracked()
     untracked = zsplit(checked(shown, "ls-files"))
     changes.untracked, left = sort_out(index.repo, folder, root, untracked, rules)
     changes.never = [p for p in untracked if ours(p, rules.never)]

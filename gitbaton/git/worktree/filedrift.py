@@ -153,10 +153,10 @@ class _Comparison:
                     process.stop()
             raise
         self.index.relied = True
-        self.index.reveal(facts, self.root)
-        tracked, others = self.index.listings(self.specs)
-        self._suspect_tracked(tracked.finish())
-        self._suspect_untracked(zsplit(checked(others.finish(), "ls-files")))
+        facts = self.index.reveal(facts, self.root)
+        look = self.index.listings(facts, self.specs)
+        self._suspect_tracked(look.tracked(facts.gitlinks))
+        self._suspect_untracked(zsplit(checked(look.untracked(), "ls-files")))
         base = {c.path: c for c in records(checked(staged.finish(), "diff-index"))[0][1]}
         deltas = raw_records(trees, len(pairs)) if trees else []
         self._settle_intent_to_add(base)

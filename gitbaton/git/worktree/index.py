@@ -11,14 +11,25 @@ from contextlib import suppress
 from gitbaton.base.codec.checkpoint import listed_paths
 from gitbaton.base.errors import DamagedIndexError, GitError
 from gitbaton.base.model import IGNORED, Flag, Oid, Skipped
-from gitbaton.base.system.files import copy_rest, read_regular, write_atomic
-from gitbaton.base.system.process import Process, Result
+from gitbaton.base.system.files import copy_rest, read_or_none, read_regular, write_atomic
+from gitbaton.base.system.process import Result
 from gitbaton.base.values import replace, value
 from gitbaton.git.gone import missing
 from gitbaton.git.loose import index_is_torn
-from gitbaton.git.objects import NewObject, new_object, object_id, tree_objects
+from gitbaton.git.objects import NewObject, hasher, new_object, object_id, tree_objects
 from gitbaton.git.repo import Repo, shared
-from gitbaton.git.run import EXACT, Git, Signature, checked, configured, refuse_index, signature, start_listings, zsplit
+from gitbaton.git.run import (
+    EXACT,
+    Git,
+    Listings,
+    Signature,
+    checked,
+    configured,
+    refuse_index,
+    signature,
+    watched,
+    zsplit,
+)
 from gitbaton.git.worktree.filetrees import LINK, parents
 from gitbaton.git.worktree.gate import has_links
 
@@ -52,6 +63,7 @@ class PrivateIndex:
         self.repo, self.source, self.path = repo, source, target
         self.plain: dict[str, str] = {}  # submodules in whose place a plain folder stands, each with its entry
         self.copied = self.revealed = self.relied = self.torn = False
+        self._like = ""  # the key of an index with the same entries
         self.width = 20 if repo.layout.algorithm == "sha1" else 32
         self.signature, self.checksum = signature(source, self.width)
         self.git = repo.git.changed({"GIT_INDEX_FILE": source}, *EXACT)
@@ -64,25 +76,24 @@ class PrivateIndex:
         before = (self.signature, self.checksum)
         self.signature = _copy(self.source, self.path)
         self.checksum = signature(self.path, self.width)[1]
-        self.torn = self.relied and before != (self.signature, self.checksum)
+        moved = before != (self.signature, self.checksum)
+        self.torn, self._like = self.relied and moved, "" if moved else self._like
         # A split index would be split again on writing, into a new shared file in the user's git directory.
         self.git = self.git.changed({"GIT_INDEX_FILE": self.path}, "core.splitIndex=false")
 
-    def listings(self, specs: Sequence[str] = ()) -> tuple[Process, Process]:
-        """Return two listings under way: which tracked paths differ from the index, and which paths are untracked; perhaps only
-        of what pathspecs match.
+    def listings(self, facts: IndexFacts, specs: Sequence[str] = (), *, walk: bool = False) -> Listings:
+        """Return a look under way at which tracked paths differ from the index, and which paths are untracked; perhaps only of
+        what pathspecs match. ``walk``: at each file, though a daemon of git's may know what has changed.
 
-        Those that were started ahead count while the index is the very file that they read.
+        One that was started ahead counts while the index is the very file that it read.
         """
-        if specs:
-            return start_listings(self.git, specs)
-        ahead, self.repo.listings = self.repo.listings, None
+        walk = walk or self.revealed or bool(specs or facts.stages)
+        ahead, self.repo.listings = (None, self.repo.listings) if specs else (self.repo.listings, None)
         if ahead is not None:
-            if not self.revealed and ahead[0] == self.signature:
-                return ahead[1], ahead[2]
-            ahead[1].stop()
-            ahead[2].stop()
-        return start_listings(self.git)
+            if not self.revealed and ahead.read == self.signature and not (walk and ahead.shown):
+                return ahead
+            ahead.stop()
+        return Listings(self.git, specs, shown="" if walk else watched(self.repo.git, self.repo.layout.git_dir))
 
     def whole(self) -> bool:
         """Whether the index was the same for all that was read; another process may have written it meanwhile."""
@@ -90,8 +101,12 @@ class PrivateIndex:
 
     def known_facts(self) -> IndexFacts | None:
         """Return the facts of the index if they are cached; trees in them may have been collected since."""
-        key = self.key()
-        return _load(self._cache(), key) if key else None
+        known = _load(self._cache())
+        if known is not None and known.key != self.key():
+            if not known.entries or known.entries != self._entries(known.end):
+                return None
+            self._like = known.key
+        return known.facts if known is not None else None
 
     def hidden(self) -> IndexFacts:
         """Return the paths with a bit that hides edits from git, and those of other repositories; without a tree. Raises
@@ -120,19 +135,43 @@ class PrivateIndex:
             return known
         self.copy()
         facts = _read(self, self._sparse())
-        key = self.key()  # of the copy, which nobody else writes
-        if key and not facts.stages and not facts.lost and len(facts.flags) <= MAX_FLAGS:
-            flags = [[f.path, f.bits] for f in facts.flags]
-            data = {"key": key, "tree": facts.tree, "flags": flags, "gitlinks": facts.gitlinks}
-            save_cache(self.repo, self._cache(), self.path + ".facts", data)
+        if not facts.stages and not facts.lost and len(facts.flags) <= MAX_FLAGS:
+            self._save(facts)
         return facts
+
+    def _save(self, facts: IndexFacts) -> None:
+        end = _entries_end(self._bytes(), self.width)  # of the copy, which nobody else writes
+        entries = self._entries(end)
+        self._like = ""
+        self._like = "" if self.key() else entries
+        if key := self.key():
+            flags = [[f.path, f.bits] for f in facts.flags]
+            rest = {"tree": facts.tree, "flags": flags, "gitlinks": facts.gitlinks}
+            save_cache(self.repo, self._cache(), self.path + ".facts", {"key": key, "end": end, "entries": entries, **rest})
 
     def _sparse(self) -> bool:
         return self.repo.boolean("core.sparsecheckout")
 
     def key(self) -> str:
-        """Return a key of the bytes of the index, and of how they are read; empty where git wrote no checksum."""
-        return f"{self.checksum.hex()} {int(self._sparse())}" if any(self.checksum) else ""
+        """Return a key of the bytes of the index, and of how they are read: that of one with the same entries, if its facts are
+        known; empty where git wrote no checksum."""
+        return self._like or (f"{self.checksum.hex()} {int(self._sparse())}" if any(self.checksum) else "")
+
+    def _bytes(self) -> bytes:
+        return read_or_none(self.path if self.copied else self.source, follow=True) or b""
+
+    def _entries(self, end: int) -> str:
+        """Return a key of the entries, which end at an offset, and of how they are read; empty where more than they says what
+        the index holds. Git writes the rest anew whenever its caches learn something, as by a file of ours that is ignored."""
+        data = self._bytes()
+        at, last = end, len(data) - self.width
+        while 12 < at < last and data[at : at + 4].isupper():  # in small letters: a split or a sparse index
+            at += 8 + int.from_bytes(data[at + 4 : at + 8])
+        if not 12 < at == last:
+            return ""
+        found = hasher(self.repo.layout.algorithm, end)
+        found.update(memoryview(data)[:end])
+        return f"entries {found.hexdigest()} {int(self._sparse())}"
 
     def _cache(self) -> str:
         return os.path.join(self.repo.own_dir, "index-facts")
@@ -299,10 +338,11 @@ def real_links(index: PrivateIndex, root: str) -> tuple[str, ...]:
     return tuple(sorted((p for p in dict.fromkeys(links) if os.path.islink(os.path.join(root, p))), key=os.fsencode))
 
 
-def list_ahead(repo: Repo) -> None:
-    """Start the listings of a look that is to come; the index is only read."""
+def list_ahead(repo: Repo, *, walk: bool = False) -> None:
+    """Start the listings of a look that is to come, at each file with ``walk``; the index is only read."""
     if repo.layout.root is not None and repo.listings is None:
-        repo.listings = (signature(repo.layout.index, 0)[0], *start_listings(repo.git.changed({}, *EXACT)))
+        shown = "" if walk else watched(repo.git, repo.layout.git_dir)
+        repo.listings = Listings(repo.git.changed({}, *EXACT), index=repo.layout.index, shown=shown)
 
 
 def _copy(source: str, target: str) -> Signature:
@@ -319,15 +359,39 @@ def _copy(source: str, target: str) -> Signature:
     return (stat.st_ino, stat.st_size, stat.st_mtime_ns)
 
 
-def _load(path: str, key: str) -> IndexFacts | None:
+@value
+class _KnownFacts:
+    """Facts of an index that are cached: its ``key``, the offset at which its entries ``end``, and a key of these."""
+
+    key: str
+    end: int
+    entries: str
+    facts: IndexFacts
+
+
+def _load(path: str) -> _KnownFacts | None:
     try:
         data = json.loads(os.fsdecode(read_regular(path)))
-        if data["key"] != key:
-            return None
         flags = tuple(Flag(path=path, bits=bits) for path, bits in data["flags"])
-        return IndexFacts(tree=data["tree"], flags=flags, gitlinks=tuple(data["gitlinks"]))
+        facts = IndexFacts(tree=data["tree"], flags=flags, gitlinks=tuple(data["gitlinks"]))
+        return _KnownFacts(key=data["key"], end=int(data["end"]), entries=data["entries"], facts=facts)
     except (OSError, ValueError, KeyError, TypeError):
         return None
+
+
+def _entries_end(data: bytes, width: int) -> int:
+    """Return the offset at which the entries of an index end (gitformat-index); 0 where it is not as git writes it."""
+    version, at = int.from_bytes(data[4:8]), 12
+    try:
+        for _ in range(int.from_bytes(data[8:12])):
+            start, at = at, at + 42 + width + (data[at + 40 + width] >> 5 & 2)
+            while version == 4 and data[at] & 0x80:  # how much the path has in common with the one before
+                at += 1
+            at = data.index(0, at + (version == 4)) + 1
+            at += 0 if version == 4 else (start - at) % 8
+    except (IndexError, ValueError):
+        return 0
+    return at
 
 
 def save_cache(repo: Repo, path: str, temporary: str, data: Mapping[str, object]) -> None:

@@ -42,7 +42,8 @@ class CaptureRules:
     something is untracked; ``include``: paths that are taken in all the same. ``most``: how many bytes of files that the
     newest checkpoint does not hold, where there is a limit; ``held``: asked whether it holds a path with a file of that
     size. ``going``: ignored files that a command is about to remove, and that are held here; and those that are not, with
-    the reason. ``telling``: by the names of files that ``exclude`` names, what must stand in one for it to be left out."""
+    the reason. ``telling``: by the names of files that ``exclude`` names, what must stand in one for it to be left out.
+    ``walk``: each file is looked at, though a daemon of git's may know what has changed: before files are replaced."""
 
     untracked: Untracked = "all"
     max_size: int = 50 << 20
@@ -54,6 +55,7 @@ class CaptureRules:
     held: Callable[[str, int], bool] = lambda path, size: False
     telling: Mapping[str, bytes] = {}
     going: tuple[Sequence[str], Sequence[Skipped]] = ((), ())
+    walk: bool = False
 
 
 def ours(path: str, never: Collection[str]) -> bool:
