@@ -10,6 +10,7 @@ import shutil
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
 from tests.kit import Sandbox
@@ -24,9 +25,10 @@ Files = Mapping[str, str]
 
 @dataclass(frozen=True)
 class Step:
-    """A merge that was done: where theirs stood, its files, what came here, the paths of theirs that were taken in, and those
-    that both may have had anyhow."""
+    """A merge that was done: when, where theirs stood, its files, what came here, the paths of theirs that were taken in, and
+    those that both may have had anyhow."""
 
+    time: int
     head: str
     theirs: Files
     came: Files
@@ -54,6 +56,7 @@ class World:
         shutil.rmtree(place, ignore_errors=True)
         place.mkdir()
         self.place, self.dice, self.time, self.merges = place, dice, 0, 0
+        self.snapped = {"a": 0, "b": 0}
         self.steps: dict[str, list[Step]] = {"a": [], "b": []}
         self.repo = Sandbox.begun(place / "repo")
         for name in PATHS:
@@ -108,6 +111,7 @@ class World:
 
     def snapshot(self, box: Sandbox) -> None:
         box.ok("snapshot", f"at {self.time}", "--track", box.path.name)
+        self.snapped[box.path.name] = self.time
 
     def commit(self, box: Sandbox) -> None:
         box.git("add", "-A")
@@ -161,16 +165,30 @@ class World:
         theirs = box.git("rev-parse", f"refs/baton/tracks/{other}^{{tree}}")
         fork = box.git("merge-base", "HEAD", head)
         then, here, after = entries(box, theirs), entries(box, ours), entries(box, self.tree(box))
-        base, answers = entries(box, fork), list[Answer]()
-        steps = [one for one in self.steps[box.path.name] if one.head == fork or box.try_git(*OLDER, one.head, fork).code]
-        for sure in {True, not any(one.maybe for one in steps)} if steps else ():
-            rows = dict(base)
+        base = entries(box, fork)
+        ways = [
+            [one for one in steps if one.time < until and (one.head == fork or box.try_git(*OLDER, one.head, fork).code)]
+            for steps, until in ((self.steps[box.path.name], self.time), (self.steps[other], self.snapped[other]))
+        ]
+        sure = all(
+            any(files[path] == entry for path, entry in one.came.items())
+            for files, steps in zip((here, then), ways, strict=True)
+            for one in steps
+        ) and all(any(here[path] == one.theirs[path] for path in one.taken) for one in ways[1])
+        start, known = commit(box, fork + "^{tree}"), list[list[str]]()
+        for steps in filter(None, ways):
+            rows = [dict(base), dict(base)]
             for one in steps:
-                rows |= {path: one.theirs[path] for path in (one.taken if sure else one.taken | one.maybe)}
-            parent = commit(box, self.tree_of(box, rows))
-            answers.append(merged(box, commit(box, ours, parent), commit(box, theirs, parent)))
-        if not all(any(here[path] == entry for path, entry in one.came.items()) for one in steps) or not steps:
-            answers.append(merged(box, commit(box, ours, box.head()), commit(box, theirs, head)))
+                rows[0] |= {path: one.theirs[path] for path in one.taken}
+                rows[1] |= {path: one.theirs[path] for path in one.taken | one.maybe}
+            known.append([commit(box, self.tree_of(box, row), start) for row in rows])
+        parents = {*product(*known)} if known else set()
+        if not sure or not known:
+            parents |= {(one,) for way in known for one in way} | {()}
+        answers = [
+            merged(box, commit(box, ours, *(bases or (box.head(),))), commit(box, theirs, *(bases or (head,))))
+            for bases in parents
+        ]
         told = {path for path, (action, _) in said.items() if action in ("conflict", "refuse", "keep")}
         marked = {path for path, (_, reason) in said.items() if reason == "with conflict markers"}
         stops = set[str]().union(*(one.stops for one in answers))
@@ -195,7 +213,7 @@ class World:
                 left |= {old for old, new in renamed(box, fork, tree).items() if new in left}
             taken = {path for path in changed if path in came or then[path] == after[path]}
             taken |= {old for old, new in renamed(box, theirs, self.tree(box)).items() if new in came}
-            step = Step(head=head, theirs=then, came=came, taken=taken, maybe=changed - taken - left)
+            step = Step(time=self.time, head=head, theirs=then, came=came, taken=taken, maybe=changed - taken - left)
             self.steps[box.path.name].append(step)
 
     def tree(self, box: Sandbox) -> str:

@@ -169,6 +169,47 @@ def test_a_conflict_that_was_left_is_told_until_it_is_resolved(desk: Desk) -> No
 
 
 @pytest.mark.deep
+def test_what_they_have_from_here_is_no_change_of_theirs(desk: Desk) -> None:
+    api, web = desk("api"), desk("web")
+    did(api, "ours", line(P, 10, "api"))
+    did(web, "mine", line(P, 30, "web"))
+    api.ok("merge", "web")
+    did(api, "with web's", line(P, 10, "api more"))
+    line(P, 30, "web more")(web.path)
+    assert said(web, code=0) == {P: ("write", "")}
+    assert (web.path / P).read_text() == both_lines({10: "api more", 30: "web more"})
+    web.ok("undo")
+    line(P, 30, "line 30")(web.path)  # no longer wanted
+    assert said(web, code=0) == {P: ("write", "")}
+
+
+@pytest.mark.deep
+def test_tracks_that_take_each_others_work_in_turn(desk: Desk) -> None:
+    api, web = desk("api"), desk("web")
+    did(api, "ours", line(P, 10, "api"))
+    did(web, "mine", line(P, 30, "web"))
+    web.ok("merge", "api")
+    api.ok("merge", "web")
+    did(api, "more", line(P, 10, "api more"))
+    did(web, "more", line(P, 30, "web more"))
+    assert said(web, code=0) == {P: ("write", "")}
+    assert api.ok("merge", "web").out.startswith(f"write {P}\n")
+    assert (web.path / P).read_text() == (api.path / P).read_text() == both_lines({10: "api more", 30: "web more"})
+
+
+@pytest.mark.deep
+def test_what_both_took_from_a_third_track_is_in_both(desk: Desk) -> None:
+    api, web, other = desk("api"), desk("web"), desk("other")
+    did(other, "third", line(P, 20, "other"))
+    api.ok("merge", "other")
+    web.ok("merge", "other")
+    did(api, "ours", line(P, 10, "api"))
+    line(P, 20, "web on top")(web.path)
+    assert said(web, code=0) == {P: ("write", "")}
+    assert (web.path / P).read_text() == both_lines({10: "api", 20: "web on top"})
+
+
+@pytest.mark.deep
 def test_what_both_have_committed_since_is_the_newer_base(desk: Desk) -> None:
     api, web = desk("api"), desk("web")
     did(api, "one", line(P, 10, "one"))

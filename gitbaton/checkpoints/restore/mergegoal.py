@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, closing, contextmanager, suppress
 
 from gitbaton.base.codec import first_line, in_quotes
 from gitbaton.base.errors import BatonError, NotFoundError, RecordError, UsageError
-from gitbaton.base.model import IGNORED, IGNORED_HELD, INSIDE, KEPT, Oid, Stored, covered
+from gitbaton.base.model import IGNORED, IGNORED_HELD, INSIDE, KEPT, Oid, Stored, WorktreeId, covered
 from gitbaton.base.system.files import write_atomic
 from gitbaton.base.values import replace, value
 from gitbaton.checkpoints.baton import Baton
@@ -19,7 +19,7 @@ from gitbaton.checkpoints.restore.goal import FREE, Goal, files_of, no_match, tr
 from gitbaton.checkpoints.restore.plan import made
 from gitbaton.checkpoints.restore.scene import PresentState, looked
 from gitbaton.checkpoints.restore.values import LONGEST, MARKED, SHORT, Action, Order, PathAction, RestorePlan
-from gitbaton.checkpoints.store import safety_ref
+from gitbaton.checkpoints.store import SAFETY, safety_ref
 from gitbaton.checkpoints.store.chain import LEFT, paths_beside, replay
 from gitbaton.checkpoints.store.pathhistory import nothing
 from gitbaton.git.binary import BinaryObjects
@@ -54,10 +54,15 @@ from gitbaton.git.worktree.staged import Scope, Staged
 
 _MARKERS = (b"<<<<<<<", b"|||||||", b"=======", b">>>>>>>")
 _DRIVER = "driver"  # why a path stays that a driver of the user's merges
+_LONG = 10_000  # checkpoints of a track among which one is looked for
 _MOST = 64 << 20  # bytes of a file of which the lines are looked at
 _BEFORE = "taken in before, and as it was left since"  # why a path is kept
+_GIVEN = "it is there from here, and was changed here since"
 _STILL = "conflict markers of a merge before are in it"
 _COMMITTED = "committed here with it, and changed since"
+
+_Rows = dict[str, GitEntry | None]  # what stands at paths
+_NONE = object()
 
 
 @contextmanager
@@ -110,6 +115,7 @@ class MergeGoal(Goal):
         self.further: dict[str, PathAction] = {}
         self.fork: Oid | None = None
         self.stood: Collection[str] = ()  # paths at which a merge of before stands
+        self.given: Collection[str] = ()  # paths that the track has from here
         self.base = self._base()
         self.theirs = self.rules = self._known(tree_in(scene, target))
         self.wanted = self._wanted()
@@ -183,7 +189,7 @@ class MergeGoal(Goal):
             if (plain.touches(path) or path in self.stood) and self._holds_markers(path):
                 self._tell(path, "conflict", _STILL)
             elif plain.touches(path):
-                self._tell(path, "keep", reason)
+                self._tell(path, "keep", _GIVEN if path in self.given else reason)
         found = {path: d for path, got in taken.items() if (d := self._decided(path, got)) is not None}
         found = self._asked(found)
         for path in refused_names(
@@ -309,33 +315,71 @@ class MergeGoal(Goal):
     # What was merged before.
 
     def _before(self) -> Oid | None:
-        """Return a commit of the base with what merges of the same track brought that still stand; None where none does. The
-        commit is in the scratch folder only."""
-        layout, rows = self.scene.repo.layout, dict[str, GitEntry | None]()
-        try:
-            chain = self.store.chain(safety_ref(layout.git_dir, layout.common_dir), None).items
-        except NotFoundError:
+        """Return a commit of the base with what merges of before brought, of the same track here, of ours there and of a third
+        one at both, and that still stands; None where none does. The commit is in the scratch folder only."""
+        layout, theirs = self.scene.repo.layout, self.files.worktree
+        us = self._taken(safety_ref(layout.git_dir, layout.common_dir), self.scene.repo.worktree_id(), self.scene.tree)
+        them, apart = dict[str, _Rows](), [] if self.target.foreign else self.store.objects.refs(SAFETY)
+        for ref in apart:
+            with suppress(BatonError):
+                state = self.store.chain(ref, None, 1).items[0].checkpoint.files
+                them |= self._taken(ref, theirs, self.theirs) if state is not None and state.worktree.same(theirs) else {}
+        mine, there = us.pop(self.target.checkpoint.track, {}), them.pop(self.track, {})
+        ours = {path: entry for path, entry in there.items() if path in self._still(there)} if there else {}
+        both = [{p: entry for p, entry in us[t].items() if them[t].get(p, _NONE) == entry} for t in us.keys() & them.keys()]
+        found = [rows for rows in (mine, ours, *both) if rows]
+        if not found:
             return None
-        found, known, place = replay(self.store, chain), {s.id: s for s in chain}, self.scene.repo.worktree_id()
+        self.stood = {d.path for d in differences(self.git, self.theirs, self.scene.tree)}.intersection(mine)
+        self.given = ours.keys() - mine.keys()
+        commit = side_commit(self.scene.repo, MergeSide(tree=self._joined(found), head=None))
+        put_in(self.scratch, [commit])
+        return commit.oid
+
+    def _joined(self, found: Sequence[_Rows]) -> Oid:
+        """Return the base with all of it; what was taken over crosswise is merged, as git merges several bases."""
+        start = side_commit(self.scene.repo, MergeSide(tree=self.base, head=None))
+        put_in(self.scratch, [start])
+        tree, *more = (changed_tree(self.scene.index, rows, self.base) for rows in found)
+        for other in more:
+            ask = MergeAsk(ours=MergeSide(tree=tree, head=start.oid), theirs=MergeSide(tree=other, head=start.oid))
+            (answer,) = self._merged([ask])
+            tree = answer.tree if answer is not None else tree
+        return tree
+
+    def _still(self, rows: _Rows) -> set[str]:
+        """Return the paths of what our track had that still stand here."""
+        ends = [Difference(path=path, now=self._entry(self.base, path), then=entry) for path, entry in rows.items()]
+        return {d.path for d in self._standing([d for d in ends if d.now != d.then], self.scene.tree)}
+
+    def _taken(self, ref: str, place: WorktreeId, files: Oid) -> dict[str, _Rows]:
+        """Return what merges of a work tree brought that still stands in its files: of each track its entries by path."""
+        taken = dict[str, _Rows]()
+        try:
+            chain = self.store.chain(ref, None).items
+        except NotFoundError:
+            return taken
+        found, known = replay(self.store, chain), {s.id: s for s in chain}
         for step in found.undo:
-            begun, files = known[found.begun.get(step.id, step.id)], step.checkpoint.files
+            begun, state = known[found.begun.get(step.id, step.id)], step.checkpoint.files
             done = begun.checkpoint.restore
-            if done is None or done.op != "merge" or files is None or not files.worktree.same(place):
+            if done is None or done.op != "merge" or state is None or not state.worktree.same(place):
                 continue
             with suppress(BatonError):  # what is gone, or cannot be read, is merged as if it had not been
                 then, (_, after, touched) = self.baton.resolve(done.target), stepped(self.store, step)
-                if then.checkpoint.track == self.target.checkpoint.track and not self._is_older(then.checkpoint.head):
-                    standing = self._standing(touched)
-                    paths = self._theirs(then.tree, after, standing) if standing else set[str]()
-                    both = self._agreed(then.tree, after, begun) if len(standing) == len(touched) else set[str]()
-                    rows |= {path: self._entry(then.tree, path) for path in paths | both}
-        if not rows:
-            return None
-        apart = {d.path for d in differences(self.git, self.theirs, self.scene.tree)}
-        self.stood = apart.intersection(rows)
-        commit = side_commit(self.scene.repo, MergeSide(tree=changed_tree(self.scene.index, rows, self.base), head=None))
-        put_in(self.scratch, [commit])
-        return commit.oid
+                if self._is_older(then.checkpoint.head) or self._is_another(then):
+                    continue
+                standing = self._standing(touched, files)
+                paths = self._theirs(then.tree, after, standing) if standing else set[str]()
+                both = self._agreed(then.tree, after, begun) if len(standing) == len(touched) else set[str]()
+                rows = taken.setdefault(then.checkpoint.track, {})
+                rows |= {path: self._entry(then.tree, path) for path in paths | both}
+        return taken
+
+    def _is_another(self, then: Stored) -> bool:
+        """Whether what was merged is of another's track of the same name."""
+        apart = then.checkpoint.track == self.target.checkpoint.track and then.foreign != self.target.foreign
+        return apart and then.commit not in self.store.objects.first_parents(self.target.commit, _LONG)
 
     def _is_older(self, head: Oid | None) -> bool:
         """Whether what stood on a commit of theirs is older than what both have committed."""
@@ -357,10 +401,10 @@ class MergeGoal(Goal):
         apart.update(old for old, new in moved.items() if new in (left or ()))
         return {d.path for d in differences(self.git, self.base, then)} - apart
 
-    def _standing(self, touched: Sequence[Difference]) -> list[Difference]:
-        """Return the paths at which a merge stands that touched these: all, if anything that it brought is still there, as a
+    def _standing(self, touched: Sequence[Difference], files: Oid) -> list[Difference]:
+        """Return the paths at which a merge that touched these stands in files: all, if anything that it brought is there, as a
         reset, a stash or another branch take back all of it; else those of which the very lines were changed since."""
-        now = {d.path: self._entry(self.scene.tree, d.path) for d in touched}
+        now = {d.path: self._entry(files, d.path) for d in touched}
         texts = {d.path: self._texts(now[d.path], d) for d in touched if now[d.path] not in (d.now, d.then)}
         if any(now[d.path] == d.then for d in touched) or any(_has_lines(*three) for three in texts.values() if three):
             return [*touched]
