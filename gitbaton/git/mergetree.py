@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cache, partial
 from itertools import islice
 
 from gitbaton.base.errors import GitError
@@ -45,6 +46,7 @@ _SILENT = "exit 0"
 Stage = str | None  # "MODE ID" of a path in the base, in ours or in theirs; None where nothing stands
 Lines = tuple[int, int]
 _Both = tuple[tuple[Lines, ...], ...]  # of ours and of theirs
+_Placed = Callable[[Oid], Mapping[Oid, str]]
 
 
 @value
@@ -112,7 +114,9 @@ def merged(repo: Repo, asked: Sequence[MergeAsk], store: str) -> list[MergeAnswe
             checked(single, "merge-tree")
         status = {0: b"1\0", 1: b"0\0"}.get(single.code) if not mends(single) else None
         found.append(next(_answers(status + single.out + b"\0"), None) if status else None)
-    known = [_named(repo, ask, pair, answer) if answer else None for ask, pair, answer in zip(asked, pairs, found, strict=True)]
+    places = cache(partial(_places, repo))
+    rows = zip(asked, pairs, found, strict=True)
+    known = [_named(repo, ask, pair, answer, places) if answer else None for ask, pair, answer in rows]
     return _with_lines(repo, git, store, known)
 
 
@@ -234,25 +238,29 @@ def _answers(raw: bytes) -> Iterator[MergeAnswer]:
         return
 
 
-def _named(repo: Repo, ask: MergeAsk, pair: tuple[Oid, Oid], answer: MergeAnswer) -> MergeAnswer:
+def _named(repo: Repo, ask: MergeAsk, pair: tuple[Oid, Oid], answer: MergeAnswer, places: _Placed) -> MergeAnswer:
     """An answer with each conflict's path as either tree has it: git puts a side's name behind a file where a folder stands,
     and tells of a file that a side renamed by its new name."""
     conflicts: dict[str, Conflict] = {}
     for path, found in answer.conflicts.items():
         plain = re.sub(rf"~(?:{'|'.join(pair)})(?:_\d+)?\Z", "", path)
-        here, there = (_at(repo, side.tree, plain, found.stages[n]) for n, side in ((1, ask.ours), (2, ask.theirs)))
+        here, there = (_at(repo, side.tree, plain, found.stages[n], places) for n, side in ((1, ask.ours), (2, ask.theirs)))
         conflicts[path] = replace(found, here=here, there=there)
     return replace(answer, conflicts=conflicts)
 
 
-def _at(repo: Repo, tree: Oid, path: str, entry: Stage) -> str:
+def _at(repo: Repo, tree: Oid, path: str, entry: Stage, places: _Placed) -> str:
     """The path at which a side's entry stands in its tree; ``path`` where it does not say."""
     if entry is None or lookup(repo.objects, tree, os.fsencode(path)) is not None:
         return path
-    rows = repo.git.run("ls-tree", "-r", "-z", "--full-tree", tree).out.split(b"\0")
-    oid = entry.partition(" ")[2].encode()
-    at = [row.partition(b"\t")[2] for row in rows if row.partition(b"\t")[0].endswith(b" " + oid)]
-    return os.fsdecode(at[0]) if at else path
+    return places(tree).get(entry.partition(" ")[2], path)
+
+
+def _places(repo: Repo, tree: Oid) -> dict[Oid, str]:
+    """By what stands in a tree the first path at which it does."""
+    rows = zsplit(repo.git.run("ls-tree", "-r", "-z", "--full-tree", tree).out)
+    fields = [row.partition("\t") for row in reversed(rows)]
+    return {what.rpartition(" ")[2]: path for what, _, path in fields}
 
 
 def _with_lines(repo: Repo, git: Git, store: str, answers: Sequence[MergeAnswer | None]) -> list[MergeAnswer | None]:

@@ -77,6 +77,22 @@ def test_a_file_that_they_renamed_is_told_by_our_name(sides: Sides, repo: Repo, 
     assert {path: (found.here, found.lines) for path, found in answer.conflicts.items()} == {"src/paid.py": (P, ((10, 10),))}
 
 
+def test_a_folder_that_they_renamed_is_listed_once(
+    sides: Sides, repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [f"lots/{n}.txt" for n in range(20)]
+    texts = {name: "".join(f"{name} {n}\n" for n in range(9)) for name in names}
+    sides.base = sides.commit(both(*(write(name, text) for name, text in texts.items())))
+    ours = sides.commit(both(*(line(name, 5, "ours") for name in names)))
+    moved = (step for name in names for step in (line(name, 5, "theirs"), move(name, f"new/{name}")))
+    theirs = sides.commit(both(*moved))
+    trace = tmp_path / "trace"
+    monkeypatch.setattr(repo, "git", repo.git.changed({"GIT_TRACE": str(trace)}))
+    found = one(sides, repo, tmp_path / "store", ours, theirs).conflicts
+    assert sorted(one.here for one in found.values()) == sorted(names)
+    assert trace.read_text().count("ls-tree") < 5
+
+
 def test_a_clean_merge_has_the_tree_that_git_makes(sides: Sides, repo: Repo, tmp_path: Path) -> None:
     ours, theirs = sides.commit(line(P, 10, "ours")), sides.commit(line(P, 30, "theirs"))
     answer = one(sides, repo, tmp_path / "store", ours, theirs)
