@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from gitbaton.checkpoints.baton import Baton
     from gitbaton.git.mergetree import Conflict, MergeSide
 
-MOST = 50  # tracks that are compared, the newest
+MOST = 50  # tracks that are compared
 FEW = 20  # pairs that are merged for a screen
 _FILES = 200  # of one pair that are kept
 _KEPT, _BYTES = 2000, 8 << 20  # pairs that are known, and bytes of them
@@ -105,7 +105,8 @@ class Overlaps:
 
 def live(baton: Baton, named: Collection[str] = (), most: int | None = MOST) -> list[LiveTrack]:
     """Return the live tracks of a repository, and of clones as far as they were fetched: those with a checkpoint of files in
-    the last day, the newest first, at most so many; and those ``named``, however old. Raises NotFoundError, RecordError."""
+    the last day, those of this machine first and then the newest, at most so many; and those ``named``, however old. Raises
+    NotFoundError, RecordError."""
     from gitbaton.git.mergetree import MergeSide
 
     here = baton.repo.layout.root or ""
@@ -134,7 +135,8 @@ def _named(baton: Baton, names: Collection[str]) -> list[tuple[str, Stored]]:
 
 
 def _moved(baton: Baton) -> list[tuple[str, Stored]]:
-    """The tracks that have moved in the last day, with their newest checkpoints, the newest first."""
+    """The tracks that have moved in the last day, with their newest checkpoints: those of this machine first, which no clock
+    or number of others crowds out; the newest first."""
     store, now = baton.store, baton.clock()
     newest, since = state.read_newest(baton.repo), timestamp(now - state.LIVE)
     if newest is not None and (len(newest.rows) == newest.count or newest.rows[-1][0] < since):
@@ -146,7 +148,7 @@ def _moved(baton: Baton) -> list[tuple[str, Stored]]:
         }
     found = [(s.checkpoint.track, s) for s in store.tips_of(near).items]
     found += _fetched(baton, since) if below(baton.repo, REMOTES) else []
-    return sorted(found, key=lambda one: (one[1].checkpoint.created, one[0]), reverse=True)
+    return sorted(found, key=lambda one: (not one[1].foreign, one[1].checkpoint.created, one[0]), reverse=True)
 
 
 def _fetched(baton: Baton, since: str) -> Iterator[tuple[str, Stored]]:

@@ -267,6 +267,26 @@ def test_words_of_a_fetched_track_are_quoted(desk: Callable[[str], Sandbox], rep
 
 
 @pytest.mark.deep
+def test_fetched_tracks_however_many_and_new_crowd_none_of_this_machine_out(
+    desk: Callable[[str], Sandbox], tmp_path: Path
+) -> None:
+    api, web = desk("api"), desk("web")
+    did(api, "add refunds", line(P, 10, "api"))
+    did(web, "rename things", line(P, 10, "web"))
+    other = tmp_path / "other"
+    api.git("clone", "-q", ".", str(other))
+    Sandbox(other).ok("snapshot", "newer", "--track", "far")
+    api.git("fetch", "-q", str(other), "refs/baton/tracks/far:refs/baton/remotes/origin/tracks/far")
+    far = api.git("rev-parse", "refs/baton/remotes/origin/tracks/far")
+    rows = [f"create refs/baton/remotes/origin/tracks/far{n} {far}\n" for n in range(60)]
+    api.git("update-ref", "--stdin", stdin="".join(rows).encode())
+    shown = api.baton("overlap")
+    assert shown.code == 1 and f"  {P} line 10: track 'web' changed it too, " in shown.out
+    assert "warning: 50 live tracks are compared, those of this machine first, and 13 are not" in shown.err
+    assert "1 file with web" in api.ok("status").out
+
+
+@pytest.mark.deep
 def test_status_the_graph_and_the_page_mark_it(desk: Callable[[str], Sandbox]) -> None:
     api, web = desk("api"), desk("web")
     did(api, "add refunds", line(P, 10, "api"), line("a.txt", 1, "api"))

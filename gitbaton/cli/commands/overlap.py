@@ -52,7 +52,7 @@ def command(
         else:
             terminal.say(f"nothing overlaps: {counted(len(known), 'live track')} merge, as of their newest checkpoints")
     left = len(every) - len(known)
-    warn_all([f"only the newest {MOST} live tracks are compared, and {left} are not"] if left else [])
+    warn_all([f"{MOST} live tracks are compared, those of this machine first, and {left} are not"] if left else [])
     warn_all([f"{in_quotes(a)} and {in_quotes(b)} are not compared: an object of them is not here" for a, b in found.unknown])
     return 1 if seen else 0
 
