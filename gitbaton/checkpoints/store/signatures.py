@@ -300,10 +300,10 @@ def signatures_of(store: Store, track: str) -> tuple[dict[Oid, frozenset[Oid]], 
     return union(*sets), said
 
 
-def vouched(store: Store, asked: Sequence[Subject], signed: Signed) -> dict[Oid, Vouched]:
-    """Return the verdict on each of some checkpoints, by its id, with these signatures. Git judges all at once. Raises
-    GitError where git cannot be asked."""
-    found, left, at, more = {one.id: list[Vouched]() for one in asked}, list(asked), 0, _MORE
+def vouched(store: Store, asked: Sequence[Subject], signed: Signed, more: int = _MORE) -> dict[Oid, Vouched]:
+    """Return the verdict on each of some checkpoints, by its id, with these signatures. ``more``: how many are looked at where
+    none of the first of a checkpoint is good. Raises GitError where git cannot be asked."""
+    found, left, at = {one.id: list[Vouched]() for one in asked}, list(asked), 0
     while left:
         pairs = [(one, blob) for one in left for blob in sorted(signed.get(one.id, ()))[at : at + _MOST]]
         more -= len(pairs) if at else 0
