@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from gitbaton.checkpoints.baton import Baton
     from gitbaton.git.mergetree import Conflict, MergeSide
+    from gitbaton.git.objects import NewObject
 
 MOST = 50  # tracks that are compared
 FEW = 20  # pairs that are merged for a screen
@@ -253,15 +254,17 @@ class _Row:
 @value
 class _Own:
     """A track's work as it may be committed: ``trees``, what was captured, and that less ``paths``, which were neither in HEAD
-    nor staged; ``side``: the side with the least of them."""
+    nor staged; ``side``: the side with the least of them, and ``made`` what is new of its tree. ``base``: HEAD's tree."""
 
     side: MergeSide
     trees: tuple[Oid, ...]
     paths: frozenset[str]
+    made: tuple[NewObject, ...]
+    base: Oid
 
 
-def _own(baton: Baton, tracks: Iterable[LiveTrack], folder: str) -> dict[MergeSide, _Own]:
-    """Return the work of tracks as it may be committed; new trees are written into a folder of objects."""
+def _own(baton: Baton, tracks: Iterable[LiveTrack]) -> dict[MergeSide, _Own]:
+    """Return the work of tracks as it may be committed. Raises GitError."""
     from gitbaton.git.mergetree import MergeSide, without
     from gitbaton.git.treediff import differences
 
@@ -278,40 +281,39 @@ def _own(baton: Baton, tracks: Iterable[LiveTrack], folder: str) -> dict[MergeSi
             ways = (apart[bases[side], side.tree], apart[files.index.tree, side.tree])
             fresh = [{path for path, change in way.items() if change.before is None} for way in ways]
             paths = frozenset(fresh[0] & fresh[1] - {flag.path for flag in files.index.flags if "i" in flag.bits})
-        less = without(baton.repo, folder, side.tree, paths) if paths else side.tree
+        made = tuple(without(baton.store.objects, side.tree, map(os.fsencode, paths))) if paths else ()
+        less = made[-1].oid if made else side.tree
         trees = tuple(dict.fromkeys((side.tree, less)))
-        found[side] = _Own(side=MergeSide(tree=less, head=side.head), trees=trees, paths=paths)
+        found[side] = _Own(side=MergeSide(tree=less, head=side.head), trees=trees, paths=paths, made=made, base=bases[side])
     return found
 
 
 def _taken(baton: Baton, pairs: Sequence[tuple[LiveTrack, LiveTrack]]) -> dict[str, frozenset[str]]:
     """Return, of the pairs of which a branch or another work tree has both sides' work, what is in no commit of either: only
     that can overlap yet. What is known of a pair does not tell, for a branch moves while they stay."""
-    from gitbaton.git.mergetree import beyond, together
-    from gitbaton.git.worktree.capture import private_folder
+    from gitbaton.git.mergetree import Branches
 
-    heads = {_key(*pair): frozenset(one.side.head for one in pair if one.side.head) for pair in pairs}
-    found = dict[str, frozenset[str]]()
+    found, heads = dict[str, frozenset[str]](), {one.side.head for pair in pairs for one in pair if one.side.head}
+    if not pairs:
+        return found
     with suppress(GitError):
-        commits = {each: beyond(baton.repo, each) for each in dict.fromkeys(heads.values())}
-        pairs = [pair for pair in pairs if commits[heads[_key(*pair)]]]
-        if not pairs:
-            return found
-        with private_folder(baton.repo) as folder:
-            own = _own(baton, [one for pair in pairs for one in pair], folder)
+        branches = Branches(baton.repo, heads)
+        later = {_key(*pair): branches.beyond(one.side.head for one in pair if one.side.head) for pair in pairs}
+        pairs = [pair for pair in pairs if later[_key(*pair)]]
+        own = _own(baton, [one for pair in pairs for one in pair])
         for pair in pairs:
-            both, known = (own[pair[0].side], own[pair[1].side]), dict[Oid, int]()
+            both, known, key = (own[pair[0].side], own[pair[1].side]), dict[Oid, int](), _key(*pair)
             for bit, one in enumerate(both):
-                at = one.side.head or ""
-                known[at] = known.get(at, 0) | (baton.store.tree_of(at) in one.trees) << bit
-            if together(commits[heads[_key(*pair)]], known, (both[0].trees, both[1].trees)):
-                found[_key(*pair)] = both[0].paths | both[1].paths
+                known[one.side.head or ""] = known.get(one.side.head or "", 0) | (one.base in one.trees) << bit
+            if branches.together(later[key], known, (both[0].trees, both[1].trees)):
+                found[key] = both[0].paths | both[1].paths
     return found
 
 
 def _merged(baton: Baton, pairs: Sequence[tuple[LiveTrack, LiveTrack]]) -> dict[str, _Row | None]:
     """Merge pairs, and with those that do not merge each track's own commits: where they hold what the other one has, or one of
     them is what the other one has, it is done with, whatever has become of its lines since."""
+    from gitbaton.git.loose import put_in
     from gitbaton.git.mergetree import MergeAsk, MergeSide, merged
     from gitbaton.git.worktree.capture import private_folder
 
@@ -325,7 +327,8 @@ def _merged(baton: Baton, pairs: Sequence[tuple[LiveTrack, LiveTrack]]) -> dict[
         done = dict[str, frozenset[str]]()
         apart = [ordered[key] for key, answer in answers.items() if answer is not None and not answer.clean]
         apart = [pair for pair in apart if pair[0].side.head != pair[1].side.head]
-        own = _own(baton, [one for pair in apart for one in pair], folder)
+        own = _own(baton, [one for pair in apart for one in pair])
+        put_in(folder, list({made.oid: made for one in own.values() for made in one.made}.values()))
         left = {_key(*pair): own[pair[0].side].paths | own[pair[1].side].paths for pair in apart}
         for mine, other in apart:
             key = _key(mine, other)

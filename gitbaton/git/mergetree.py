@@ -12,7 +12,7 @@ from gitbaton.base.errors import GitError
 from gitbaton.base.model import Oid
 from gitbaton.base.values import replace, value
 from gitbaton.git.loose import put_in
-from gitbaton.git.objects import NewObject, commit_data, lookup, new_object, tree_objects
+from gitbaton.git.objects import MAX_TREE, NewObject, Objects, commit_data, lookup, new_object, tree_objects
 from gitbaton.git.questions import worktrees
 from gitbaton.git.repo import Repo
 from gitbaton.git.run import Git, checked, configured, mends, zsplit
@@ -135,42 +135,69 @@ def common_commit(repo: Repo, one: Oid, other: Oid) -> Oid | None:
     return checked(done, "merge-base").decode("ascii").strip() if done.code != 1 else None
 
 
-def beyond(repo: Repo, heads: Collection[Oid]) -> list[tuple[Oid, Oid, tuple[Oid, ...]]]:
-    """Return the commits of branches, of those that were fetched and of HEAD in each work tree that are in the history of none
-    of ``heads``: the id, the tree and the parents of each, parents first. Raises GitError."""
-    refs = [f"{ref}HEAD" for ref, _, _ in worktrees(repo)]
-    words = ("--topo-order", "--no-commit-header", "--format=%H %T %P", f"--max-count={_COMMITS}", "--ignore-missing")
-    done = repo.git.run("rev-list", *words, "--branches", "--remotes", *refs, *(f"^{oid}" for oid in heads), "--")
-    rows = (row.split(" ") for row in reversed(checked(done, "rev-list").decode("ascii").splitlines()))
-    return [(row[0], row[1], tuple(filter(None, row[2:]))) for row in rows]
+class Branches:
+    """The commits of branches, of those that were fetched and of HEAD in each work tree, down to what ``heads`` have in common;
+    of very many the newest. Making one raises GitError."""
+
+    def __init__(self, repo: Repo, heads: Collection[Oid]) -> None:
+        refs = [f"{ref}HEAD" for ref, _, _ in worktrees(repo)]
+        base = repo.git.run("merge-base", "--octopus", *heads).out.decode("ascii").split() if heads else []
+        words = ("--topo-order", "--no-commit-header", "--format=%H %T %P", f"--max-count={_COMMITS}", "--ignore-missing")
+        done = repo.git.run("rev-list", *words, "--branches", "--remotes", *refs, *(f"^{oid}" for oid in base[:1]), "--")
+        rows = [row.split(" ") for row in checked(done, "rev-list").decode("ascii").splitlines()]
+        self._above = {row[0]: row[2:] for row in reversed(rows)}  # parents first
+        self._trees = {row[0]: row[1] for row in rows}
+        self._older: dict[Oid, set[Oid]] = {}
+
+    def beyond(self, heads: Iterable[Oid]) -> list[Oid]:
+        """Return the commits that are in the history of none of ``heads``, parents first."""
+        older = set[Oid]().union(*map(self._history, heads))
+        return [oid for oid in self._above if oid not in older]
+
+    def _history(self, head: Oid) -> set[Oid]:
+        if head not in self._older:
+            found, left = set[Oid](), [head]
+            while left:
+                oid = left.pop()
+                if oid in self._above and oid not in found:
+                    found.add(oid)
+                    left += self._above[oid]
+            self._older[head] = found
+        return self._older[head]
+
+    def together(
+        self, commits: Iterable[Oid], known: Mapping[Oid, int], trees: tuple[Collection[Oid], Collection[Oid]]
+    ) -> bool:
+        """Whether one of some commits, parents first, has in its history a commit with one of the ``trees`` of either side.
+        ``known``: which of the sides, as the bits of a number, other commits have."""
+        has = dict(known)
+        for oid in commits:
+            has[oid] = sum((self._trees[oid] in trees[bit]) << bit for bit in (0, 1))
+            for parent in self._above[oid]:
+                has[oid] |= has.get(parent, 0)
+            if has[oid] == 3:
+                return True
+        return False
 
 
-def together(
-    commits: Iterable[tuple[Oid, Oid, tuple[Oid, ...]]],
-    known: Mapping[Oid, int],
-    trees: tuple[Collection[Oid], Collection[Oid]],
-) -> bool:
-    """Whether one of some commits, parents first, has in its history a commit with one of the ``trees`` of either side.
-    ``known``: which of the sides, as the bits of a number, commits have that are not listed."""
-    has = dict(known)
-    for oid, tree, above in commits:
-        has[oid] = sum((tree in trees[bit]) << bit for bit in (0, 1))
-        for parent in above:
-            has[oid] |= has.get(parent, 0)
-        if has[oid] == 3:
-            return True
-    return False
-
-
-def without(repo: Repo, store: str, tree: Oid, paths: Collection[str]) -> Oid:
-    """Return a tree less some paths; what is new of it is written into a folder of objects, as of ``merged``. Raises
+def without(objects: Objects, tree: Oid, paths: Iterable[bytes]) -> list[NewObject]:
+    """Return the tree objects of a tree less some paths, those of folders that lose one before the whole one. Raises
     GitError."""
-    env = {"GIT_INDEX_FILE": os.path.join(store, "index"), "GIT_DIR": repo.layout.git_dir, "GIT_WORK_TREE": store}
-    git = repo.apart(repo.git, store).changed(env, "core.fsync=none", directory=store)
-    git.out("read-tree", tree)
-    rows = (f"0 {'0' * len(tree)}\t".encode() + os.fsencode(path) + b"\0" for path in paths)
-    git.out("update-index", "-z", "--index-info", stdin=b"".join(rows))
-    return git.out("write-tree", "--missing-ok").decode("ascii").strip()
+    found = objects.read(tree, MAX_TREE)
+    if found is None or found.kind != "tree" or found.data is None:
+        raise GitError(f"tree '{tree}' is not here")
+    below, kept, made = dict[bytes, list[bytes]](), list[bytes](), list[NewObject]()
+    for path in paths:
+        name, _, rest = path.partition(b"/")
+        below.setdefault(name, []).append(rest)
+    for entry in re.finditer(rb"(\d+) ([^\0]+)\0(.{%d})" % (len(tree) // 2), found.data, re.DOTALL):
+        rests = below.get(entry[2])
+        if rests is None:
+            kept.append(entry[0])
+        elif b"" not in rests:
+            made += without(objects, entry[3].hex(), rests)
+            kept += [entry[1] + b" " + entry[2] + b"\0" + bytes.fromhex(made[-1].oid)] if made[-1].data else []
+    return [*made, new_object(objects.algorithm, "tree", b"".join(kept))]
 
 
 def renames(repo: Repo, old: Oid, new: Oid) -> dict[str, str]:
