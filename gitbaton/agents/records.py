@@ -496,14 +496,14 @@ def number(found: object) -> float:
 
 def time_of(found: object) -> float | None:
     """Seconds since 1970; of a text of ISO 8601, in UTC where it names no zone, or a number of milliseconds;
-    None of all else."""
+    None of all else, and of what is too late for a clock."""
     if isinstance(found, str):
         try:
             when = datetime.fromisoformat(found)
         except ValueError:
             return None
         seconds = (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
-        return seconds if seconds >= 0 else None
+        return seconds if 0 <= seconds < _MS / 1000 else None
     if isinstance(found, (int, float)) and not isinstance(found, bool) and 0 <= found < _MS:
         return found / 1000
     return None

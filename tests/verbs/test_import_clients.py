@@ -499,6 +499,20 @@ def test_import_asks_and_names_what_is_wrong(repo: Sandbox) -> None:
 
 
 @pytest.mark.deep
+def test_times_that_no_clock_has_stop_no_import(repo: Sandbox) -> None:
+    past = Past(repo)
+    past.turn("something", "a.py", "1\n", "one")
+    for text in ("9999-12-31T23:59:59.999999Z", "9999-12-31T23:59:59-12:00", "0001-01-01T00:00:00+14:00"):
+        past.claude("user", [{"type": "text", "text": f"at {text}"}], timestamp=text)
+    planned = repo.baton("import", "--all", "--dry-run")
+    assert planned.code == 0, planned.err
+    repo.ok("import", "--all", "--yes")
+    assert len(prompts(repo)) == 4
+    newest = repo.ok("log", "--kind", "imported", "--json").json["checkpoints"][0]["id"]
+    assert "at 0001" in repo.ok("transcript", "show", newest).out
+
+
+@pytest.mark.deep
 def test_an_import_holds_no_session_twice_and_has_git_put_its_packs_together(repo: Sandbox) -> None:
     for number in range(1, 20):
         past = Past(repo, number=number, ago=9000 - number)
