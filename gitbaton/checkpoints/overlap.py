@@ -291,13 +291,13 @@ def _own(baton: Baton, tracks: Iterable[LiveTrack]) -> dict[MergeSide, _Own]:
 def _taken(baton: Baton, pairs: Sequence[tuple[LiveTrack, LiveTrack]]) -> dict[str, frozenset[str]]:
     """Return, of the pairs of which a branch or another work tree has both sides' work, what is in no commit of either: only
     that can overlap yet. What is known of a pair does not tell, for a branch moves while they stay."""
-    from gitbaton.git.mergetree import Branches
+    from gitbaton.git.mergetree import BranchCommits
 
     found, heads = dict[str, frozenset[str]](), {one.side.head for pair in pairs for one in pair if one.side.head}
     if not pairs:
         return found
     with suppress(GitError):
-        branches = Branches(baton.repo, heads)
+        branches = BranchCommits(baton.repo, heads)
         later = {_key(*pair): branches.beyond(one.side.head for one in pair if one.side.head) for pair in pairs}
         pairs = [pair for pair in pairs if later[_key(*pair)]]
         own = _own(baton, [one for pair in pairs for one in pair])

@@ -135,7 +135,7 @@ def common_commit(repo: Repo, one: Oid, other: Oid) -> Oid | None:
     return checked(done, "merge-base").decode("ascii").strip() if done.code != 1 else None
 
 
-class Branches:
+class BranchCommits:
     """The commits of branches, of those that were fetched and of HEAD in each work tree, down to what ``heads`` have in common;
     of very many the newest. Making one raises GitError."""
 
