@@ -13,6 +13,7 @@ from tests.bench import (
     baton,
     durable,
     eight,
+    files,
     harness,
     hooks,
     looking,
@@ -27,11 +28,13 @@ from tests.bench import (
     year,
 )
 
+SIZES = "1000,10000,100000"
+
 
 def options() -> argparse.Namespace:
     """The options of the command line."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
-    parser.add_argument("--sizes", default="1000,10000,100000", help="how many files, comma-separated")
+    parser.add_argument("--sizes", default=SIZES, help="how many files, comma-separated")
     parser.add_argument("--runs", type=int, default=11, help="counted pairs of each row")
     parser.add_argument("--history", type=int, default=10_000, help="checkpoints before the measured one; 0 leaves it out")
     parser.add_argument("--histories", default="10,1000,10000", help="checkpoints before an agent's event, comma-separated")
@@ -65,6 +68,7 @@ def options() -> argparse.Namespace:
         "year",
         "eight",
         "overlap",
+        "files",
     )
     parser.add_argument("--seconds", type=int, default=600, help="how long eight agents work at once")
     parser.add_argument("--only", choices=parts, help="measure one part only")
@@ -117,6 +121,9 @@ def main() -> None:
             counts, states = ([int(number) for number in text.split(",")] for text in (chosen.counts, chosen.states))
             wide = {"threads": chosen.threads, "large": chosen.large}
             lines += savers.main(folder, chosen.savers.split(","), counts, states, chosen.reads, chosen.messages, **wide)
+        if only == "files":  # not among all: 200,000 files take minutes to be made
+            for line in files.main(folder, env, chosen.runs, sizes if chosen.sizes != SIZES else files.SIZES):
+                print(line, flush=True)
         if only == "year":  # not among all: it takes many minutes
             for line in year.main(folder, env, min(chosen.runs, 3), chosen.verb):
                 print(line, flush=True)

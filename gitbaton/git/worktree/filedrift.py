@@ -140,13 +140,14 @@ class _Comparison:
 
     def run(self) -> dict[Oid, list[str]]:
         """Return the paths that differ, by tree."""
-        first = self.trees[0]
+        first, known = self.trees[0], self.index.known_facts()
         # Neither asks the work tree: what is hidden there does not matter to them.
-        staged = self.index.git.start("diff-index", *_STAGED, first, "--", *self.specs)
+        same = known is not None and known.tree == first
+        staged = None if same else self.index.git.start("diff-index", *_STAGED, first, "--", *self.specs)
         pairs = [(first, tree) for tree in self.trees[1:]]
         trees = started(self.index.repo, pairs) if pairs else None
         try:
-            facts = self.index.hidden()
+            facts = self.index.hidden(known)
         except DamagedIndexError:
             for process in (staged, trees):
                 if process is not None:
@@ -157,7 +158,7 @@ class _Comparison:
         look = self.index.listings(facts, self.specs)
         self._suspect_tracked(look.tracked(facts.gitlinks))
         self._suspect_untracked(zsplit(checked(look.untracked(), "ls-files")))
-        base = {c.path: c for c in records(checked(staged.finish(), "diff-index"))[0][1]}
+        base = {} if staged is None else {c.path: c for c in records(checked(staged.finish(), "diff-index"))[0][1]}
         deltas = raw_records(trees, len(pairs)) if trees else []
         self._settle_intent_to_add(base)
         return self._compare(base, [{}, *deltas])

@@ -108,10 +108,9 @@ class PrivateIndex:
             self._like = known.key
         return known.facts if known is not None else None
 
-    def hidden(self) -> IndexFacts:
-        """Return the paths with a bit that hides edits from git, and those of other repositories; without a tree. Raises
-        DamagedIndexError."""
-        known = self.known_facts()
+    def hidden(self, known: IndexFacts | None) -> IndexFacts:
+        """Return the paths with a bit that hides edits from git, and those of other repositories, without a tree; as far as the
+        facts are not ``known``, git is asked. Raises DamagedIndexError."""
         if known is not None:
             return replace(known, tree="")
         return _read(self, self._sparse(), tree=False)
