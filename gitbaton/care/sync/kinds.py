@@ -118,9 +118,10 @@ class ChainComparison:
     def moves(self, choice: Choice) -> list[Move]:
         """Return a move for each chosen track that we have, or of which the remote has what was dropped: a new ref, a step
         forward, a rewriting, more on top, an end, nothing, or a refusal."""
-        found = []
-        for track in sorted({*self.ours, *self.seen.tracks}):
-            if choice.takes(("track", track)):
+        found, tracks = [], [track for track in sorted({*self.ours, *self.seen.tracks}) if choice.takes(("track", track))]
+        ends = ((self.ours.get(track), self.seen.tracks.get(track)) for track in tracks)
+        with self.store.ahead(self.store.present(oid for tip, seen in ends if tip != seen for oid in (tip, seen))):
+            for track in tracks:
                 try:
                     move = self._move(track)
                 except BatonError as error:
@@ -131,7 +132,7 @@ class ChainComparison:
     def ids(self, track: str, tip: Oid) -> list[Oid]:
         """Return the ids of the checkpoints of a chain, oldest first. Raises RecordError where it is broken."""
         if tip not in self._ids:
-            oids = self.store.objects.first_parents(tip)
+            oids = self.store.walk(tip)
             if oids[-1] != self.store.root:
                 raise RecordError(f"the chain at {tip} does not begin at the root")
             found = list(marks(self.store, oids[-2::-1]))
@@ -160,7 +161,7 @@ class ChainComparison:
             return self._only_there(track, seen) if seen is not None else None
         if tip == seen:
             return Move(ref=chain_ref(track), item=("track", track), action="same", seen=seen, new=tip)
-        path = self.store.objects.first_parents(tip)
+        path = self.store.walk(tip)
         if path[-1] != self.store.root:
             reason = f"track {in_quotes(track)} is broken here: its chain does not begin at the root"
             return self._refused(track, self.store.torn(track, path) or reason, broken=True, hint=MENDS)

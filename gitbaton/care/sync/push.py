@@ -609,30 +609,31 @@ def counted(baton: Baton, moves: Sequence[Move], haves: Sequence[Oid], public: E
     """Return the same moves; those of tracks say how many of the user's commits and how many untracked files the remote gets
     by them that no ref of its holds. ``public``: what was counted already. Of what the remote's track had only its tip is
     looked at: the price is that of what is new."""
-    found = []
-    for move in moves:
-        if move.kind != "track" or not move.new or not move.changes:
-            found.append(move)
-        elif public is not None and public.tracks == (move.name,):
-            found.append(replace(move, commits=public.commits, untracked=public.untracked))
-        else:
-            chains, commits = _sent(baton, [move.new], haves)
-            added = _added(baton, chains)
-            tip = _read(baton, [move.seen]).get(move.seen) if added and move.seen else None
-            added -= _added(baton, [[tip.tree, *tip.parents]]) if tip else set()
-            found.append(replace(move, commits=commits, untracked=len({name for _, name in added})))
-    return tuple(found)
+    found = dict[str, Move]()
+    asked = [move for move in moves if move.kind == "track" and move.new and move.changes]
+    if public is not None and len(public.tracks) == 1:
+        counts = {"commits": public.commits, "untracked": public.untracked}
+        found = {move.ref: replace(move, **counts) for move in asked if move.name == public.tracks[0]}
+    asked = [move for move in asked if move.ref not in found]
+    sent = _sent(baton, [[move.new] for move in asked if move.new], haves)
+    added = _added(baton, [chains for chains, _ in sent])
+    old = [move.seen if new and move.seen else "" for move, new in zip(asked, added, strict=True)]
+    tips = _read(baton, filter(None, old))
+    had = _added(baton, [[[tips[oid].tree, *tips[oid].parents]] if oid in tips else [] for oid in old])
+    for move, (_, commits), new, before in zip(asked, sent, added, had, strict=True):
+        found[move.ref] = replace(move, commits=commits, untracked=len({name for _, name in new - before}))
+    return tuple(found.get(move.ref, move) for move in moves)
 
 
 def _private(baton: Baton, moves: Sequence[Move], haves: Sequence[Oid]) -> tuple[int, int]:
     """Return the user's commits and the untracked files that the remote gets by these moves and has not."""
-    chains, commits = _sent(baton, sorted({move.new for move in moves if move.new}), haves)
-    found = _added(baton, chains)
+    [(chains, commits)] = _sent(baton, [sorted({move.new for move in moves if move.new})], haves)
+    [found] = _added(baton, [chains])
     seen = sorted({move.seen for move in moves if move.seen}) if found else []
     if seen:
         words = ("rev-list", "--first-parent", "--no-commit-header", "--stdin", "--format=%T %P")
         raw = baton.repo.git.out(*words, stdin=_range(seen, ()))
-        found -= _added(baton, [row.split() for row in raw.decode("ascii").split("\n")])
+        found -= _added(baton, [[row.split() for row in raw.decode("ascii").split("\n")]])[0]
     return commits, len({name for _, name in found})
 
 
@@ -646,32 +647,52 @@ def _range(tips: Sequence[Oid], haves: Sequence[Oid]) -> bytes:
     return "".join([*(f"{oid}\n" for oid in tips), *(f"^{oid}\n" for oid in haves)]).encode()
 
 
-def _sent(baton: Baton, tips: Sequence[Oid], haves: Sequence[Oid]) -> tuple[list[list[str]], int]:
-    """Return what is sent of chains with these tips: tree and parents of each commit in them, and how many others are the
-    user's."""
+def _sent(baton: Baton, groups: Sequence[Sequence[Oid]], haves: Sequence[Oid]) -> list[tuple[list[list[str]], int]]:
+    """Return what is sent of chains with these tips, for each group of them: tree and parents of each commit in them, and how
+    many others are the user's."""
     words = ("rev-list", "--no-commit-header", "--stdin", "--format=%H %T %P%n%s")
-    rows = baton.repo.git.out(*words, stdin=_range(tips, haves)).decode("utf-8", "replace").split("\n")[:-1]
+    tips = [oid for group in groups for oid in group]
+    raw = baton.repo.git.out(*words, stdin=_range(tips, haves)).decode("utf-8", "replace") if tips else ""
+    rows = raw.split("\n")[:-1]
     found = {row.split()[0]: (row.split()[1:], subject) for row, subject in zip(rows[::2], rows[1::2], strict=True)}
-    chains = []
+    return [_sent_of(found, group) for group in groups]
+
+
+def _sent_of(found: Mapping[Oid, tuple[list[str], str]], tips: Sequence[Oid]) -> tuple[list[list[str]], int]:
+    chains, left, met, commits = list[list[str]](), list[Oid](), set[Oid](), 0
     for at in tips:
-        while at in found:
-            chains.append(found.pop(at)[0])
+        while at in found and at not in met:
+            met.add(at)
+            chains.append(found[at][0])
+            left += chains[-1][2:]
             at = chains[-1][1] if len(chains[-1]) > 1 else ""
-    return chains, sum(1 for _, subject in found.values() if subject not in _OURS)
+    while left:
+        if (at := left.pop()) in found and at not in met:
+            met.add(at)
+            left += found[at][0][1:]
+            commits += found[at][1] not in _OURS
+    return chains, commits
 
 
-def _added(baton: Baton, rows: Sequence[Sequence[str]]) -> set[tuple[bytes, bytes]]:
+def _added(baton: Baton, groups: Sequence[Sequence[Sequence[str]]]) -> list[set[tuple[bytes, bytes]]]:
     """Return the blobs and paths that trees and indexes of checkpoints hold and the HEAD of each does not: they are
-    uncommitted. Each row has the tree and the parents of a commit in a chain."""
+    uncommitted. Each row of a group has the tree and the parents of a commit in a chain."""
     empty = new_object(baton.repo.layout.algorithm, "tree", b"").oid
-    heads, staged = _bases(baton, {row[2] for row in rows if len(row) == 3}, empty)
-    pairs = {(heads.get(row[2], "") if len(row) == 3 else empty, row[0]) for row in rows if len(row) > 1}
-    pairs |= {(heads[base], tree) for base, tree in staged.items()}
-    lines = "".join(f"{head} {tree}\n" for head, tree in sorted(pairs) if head not in ("", tree))
+    heads, staged = _bases(baton, {row[2] for rows in groups for row in rows if len(row) == 3}, empty)
+    asked = []
+    for rows in groups:
+        pairs = {(heads.get(row[2], "") if len(row) == 3 else empty, row[0]) for row in rows if len(row) > 1}
+        pairs |= {(heads[row[2]], staged[row[2]]) for row in rows if len(row) == 3 and row[2] in staged}
+        asked.append({f"{head} {tree}" for head, tree in pairs if head not in ("", tree)})
+    lines = "".join(f"{pair}\n" for pair in sorted({pair for pairs in asked for pair in pairs}))
     words = ("diff-tree", "--stdin", "-r", "-z", "--raw", "--no-abbrev", "--diff-filter=A", "--no-renames")
-    result = baton.repo.git.run(*words, stdin=lines.encode())
-    fields = checked(result, "diff-tree").split(b"\0")
-    return {(_HEADERS.sub(b"", data).split(b" ")[3], name) for data, name in zip(fields[::2], fields[1::2], strict=False)}
+    fields = checked(baton.repo.git.run(*words, stdin=lines.encode()), "diff-tree").split(b"\0") if lines else []
+    found, pair = dict[str, set[tuple[bytes, bytes]]](), ""
+    for data, name in zip(fields[::2], fields[1::2], strict=False):
+        head = _HEADERS.match(data)
+        pair = head[0].split(b"\n")[-2].decode("ascii") if head else pair
+        found.setdefault(pair, set()).add((data[head.end() if head else 0 :].split(b" ")[3], name))
+    return [{row for pair in pairs for row in found.get(pair, ())} for pairs in asked]
 
 
 def _bases(baton: Baton, bases: Collection[Oid], empty: Oid) -> tuple[Mapping[Oid, Oid], Mapping[Oid, Oid]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 
 from gitbaton.base.codec import decode_track, entry, in_quotes, track_in
@@ -170,11 +170,12 @@ def join(baton: Baton, line: Connection, seen: RemoteRefs, gathered: Gathered, c
         planned = _JoinPlan(baton, seen, gathered.apart)
         planned.warnings += said
         planned.gone(line.remote.name, choice)
-        planned.all(tracks)
-        planned.rest()
-        planned.notes()
-        if write:
-            planned.revision.apply()
+        with planned.ahead(tracks):
+            planned.all(tracks)
+            planned.rest()
+            planned.notes()
+            if write:
+                planned.revision.apply()
         done = planned.result(write=write)
     if not choice.threads:
         return done
@@ -199,12 +200,15 @@ class _JoinPlan:
         self.warnings: list[str] = []
         self.fresh: set[Oid] = set()
 
+    def ahead(self, tracks: Mapping[str, Oid]) -> AbstractContextManager[bool]:
+        """Walk the chains of the fetched tracks that differ from ours, and these, at once."""
+        both = ((oid, self.tips.get(track)) for track, oid in tracks.items() if oid != self.tips.get(track))
+        return self.store.ahead([oid for pair in both for oid in pair if oid is not None])
+
     def all(self, tracks: Mapping[str, Oid]) -> None:
         """Plan the join of the fetched tracks, by their tips there."""
-        both = ((oid, self.tips.get(track)) for track, oid in tracks.items() if oid != self.tips.get(track))
-        with self.store.ahead([oid for pair in both for oid in pair if oid is not None]):
-            for track, oid in sorted(tracks.items()):
-                self._track(track, oid)
+        for track, oid in sorted(tracks.items()):
+            self._track(track, oid)
 
     def _track(self, track: str, oid: Oid) -> None:
         """Plan the join of one fetched track."""
@@ -215,7 +219,7 @@ class _JoinPlan:
         if oid == self.tips.get(track):
             return
         try:
-            found = news(self.store, track, oid)
+            found = news(self.store, track, oid, self.revision.meta)
         except (RecordError, GitError) as error:
             self.rows.append(Joined(item=("track", track), problem=error.message))
             return

@@ -309,11 +309,12 @@ class Chains:
     def ahead(self, starts: Sequence[Oid], limit: int | None = None) -> Iterator[bool]:
         """Walk many chains at once, so that until the end of the block ``linked`` knows them; with a ``limit`` no more than the
         newest so many of all. Gives whether that is all there is."""
-        self._ahead = self.linked(starts, limit)
+        before, more = self._ahead, self.linked(starts, limit)
+        self._ahead = {**before, **more} if limit is None else more
         try:
-            yield limit is None or len({oid for oids in self._ahead.values() for oid in oids}) < limit
+            yield limit is None or len({oid for oids in more.values() for oid in oids}) < limit
         finally:
-            self._ahead = {}
+            self._ahead = before
 
     def walk(self, start: Oid) -> list[Oid]:
         """Return the commits of a chain from one on, newest first, its root perhaps the last."""

@@ -112,18 +112,35 @@ def links(store: Store, track: str, start: Oid | None = None) -> list[Link]:
     return linked(store, track, _commits(store, track, start))
 
 
-def news(store: Store, track: str, start: Oid) -> list[Link]:
+def news(store: Store, track: str, start: Oid, meta: Meta = NOTHING) -> list[Link]:
     """Return the checkpoints of the chain at ``start`` above the last commit that it has in common with the track's own chain.
 
-    As ``links``, and as good for a join; what both chains hold is not looked at. Raises RecordError.
+    As ``links``, and as good for a join; what both chains hold is not looked at. None where all are as they are here, or are
+    dropped by ``meta``: a chain that was pruned here. Raises RecordError.
     """
     tip = store.objects.info(chain_ref(track))
-    own = set(_commits(store, track, tip.oid)) if tip is not None else set()
+    own = dict.fromkeys(_commits(store, track, tip.oid)) if tip is not None else {}
     oids = store.walk(start)
     common = next((place for place, oid in enumerate(oids) if oid in own), None)
+    more, there = oids[:common], frozenset(oids)
+    if meta.drops and tip is not None and tip.oid not in there and (common is not None or more.pop() == store.root):
+        here = dict(_bodies(store, [oid for oid in own if oid not in there]))
+        if all(oid and (meta.dropped(oid) or here.get(oid) == body) for oid, body in _bodies(store, more)):
+            return []
     if common is None:
         return links(store, track, start)
     return linked(store, track, oids[:common][::-1])
+
+
+def _bodies(store: Store, oids: Sequence[Oid]) -> Iterator[tuple[Oid, RawCommit]]:
+    """Yield the ids of the checkpoints at chain commits, empty for none, with the commits but for their places in a chain."""
+    for found in store.objects.read_many(oids, MAX_COMMIT):
+        raw = payload_in(found.data) if found is not None and found.data is not None else b""
+        if found is None or found.data is None or not raw:
+            yield "", RawCommit(tree="", parents=(), author=b"", message=b"")
+            continue
+        commit = parse_commit(found.data)
+        yield object_id(store.objects.algorithm, "blob", raw), replace(commit, parents=commit.parents[1:])
 
 
 def _commits(store: Store, track: str, start: Oid | None) -> list[Oid]:
@@ -431,7 +448,7 @@ class Places:
     def _walk(self, track: str) -> Iterator[dict[Oid, ChainPlace]]:
         tip = self._chains.get(track)
         try:
-            oids = self.store.objects.first_parents(tip) if tip is not None else []
+            oids = self.store.walk(tip) if tip is not None else []
         except GitError:  # a broken one knows none
             return
         for start in range(0, len(oids), _CHUNK):
