@@ -8,7 +8,7 @@ import re
 import stat
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
 from functools import cache
 
@@ -61,6 +61,7 @@ else:
     Door = str
 Progress = Callable[[str, int, int], None]
 LOCK_WAIT = 60.0
+TURN = 8.0  # seconds that one exchange waits for another one, at most
 _LINE = 128  # bytes of a file that holds an id
 _MANY = 100  # objects that are sooner written as one pack: git's own fetch.unpackLimit
 OURS = "ours"  # below our folder: the record of what was made here
@@ -422,6 +423,19 @@ class Repo:
                 self.progress("recording", 0, 0)
             clear_stale_locks(self.layout.common_dir, names)
             clear_stale_locks(self.layout.git_dir, ("BATON_HEAD",))
+            yield
+
+    @contextmanager
+    def turn(self, of: str) -> Iterator[None]:
+        """Wait for others at the same kind of work, so that they are not in each other's way, but not for long: then, or where
+        nothing can be locked, go on beside them. Nothing relies on it. The kernel frees it when its holder dies."""
+        with ExitStack() as held, suppress(OSError):
+            fd = held.enter_context(closing_fd(lock_file(self, os.path.join(self.shared_dir, "lock", of))))
+            if not acquire(fd):
+                self.progress("waiting for another process", 0, 0)
+                acquire(fd, TURN)
+            held = held.pop_all()
+        with held:
             yield
 
     def close(self) -> None:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
+from gitbaton.base.system.files import acquire
+from gitbaton.git import repo as repos
 from tests.kit.clones import Clock, Clone, copied
 from tests.kit.far import Far, ok, snap, steps
 from tests.kit.moments import Args, at
@@ -76,7 +82,53 @@ MOMENTS = [
 ]
 
 
+@pytest.fixture
+def without_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody waits for another exchange of the same clone, which nothing may rely on."""
+    monkeypatch.setattr(repos.Repo, "turn", lambda _, of: nullcontext())
+
+
+@pytest.fixture
+def held(template: Path, tmp_path: Path) -> Iterator[tuple[Clone, subprocess.Popen[bytes]]]:
+    """A clone in which another process is at an exchange."""
+    b = Clone(copied(template, tmp_path / "w") / "b", Clock())
+    ok(b, "fetch")
+    code = "import fcntl, sys; f = open(sys.argv[1]); fcntl.flock(f, fcntl.LOCK_EX); print(flush=True); sys.stdin.read()"
+    words = (sys.executable, "-c", code, str(b.path / ".git/baton/lock/exchange"))
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None and holder.stdout.readline()
+        yield b, holder
+        holder.kill()
+
+
 @pytest.mark.deep
+def test_who_is_at_an_exchange_for_long_is_not_waited_for(
+    held: tuple[Clone, subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(repos, "TURN", 0.01)
+    done = ok(held[0], "sync", "--yes")
+    assert "both: 1 joined" in done.out and "fatal" not in done.err and held[1].poll() is None
+
+
+@pytest.mark.deep
+def test_an_exchange_waits_for_another_one_until_that_ends_or_is_killed(
+    held: tuple[Clone, subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (b, holder), waited = held, list[float]()
+
+    def killed(fd: int, wait: float = 0.0) -> bool:
+        if wait:
+            holder.kill()
+            waited.append(wait)
+        return acquire(fd, wait and None)
+
+    monkeypatch.setattr(repos, "acquire", killed)
+    assert "both: 1 joined" in ok(b, "sync", "--yes").out
+    assert waited == [repos.TURN]
+
+
+@pytest.mark.deep
+@pytest.mark.usefixtures("without_turns")
 @some("action", [*ACTIONS], share=3)
 @some("moment", MOMENTS, share=2)
 def test_whatever_moves_meanwhile_the_rest_goes_on(

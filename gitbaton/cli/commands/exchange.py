@@ -69,8 +69,8 @@ def exchange(
     runs: bool = False,
     prune: bool = False,
 ) -> Iterator[tuple[Remote, Connection, Choice]]:
-    """Open the exchange with the remote that the first word means, and the choice of the other words and options; in a dry run
-    what comes lands in a folder that is removed. Raises UsageError."""
+    """Open the exchange with the remote that the first word means, and the choice of the other words and options, after others
+    of this repository; in a dry run what comes lands in a folder that is removed. Raises UsageError."""
     remote = _remote(baton, words[0] if words else None, verb, threads=threads)
     named = [*(words or [])[1:], *(tracks or [])]
     # With threads only sync.named tells what names mean.
@@ -83,8 +83,9 @@ def exchange(
             baton.redirect(folder)
         line = Connection(baton.repo, remote, seconds, prompts=askable())
         places = remote.push if verb == "push" else (None,)
-        choice = sync.named(baton, line, choice, named, ours=verb != "fetch", places=places, write=not dry_run)
-        yield remote, line, choice
+        with nullcontext() if dry_run else baton.repo.turn("exchange"):
+            choice = sync.named(baton, line, choice, named, ours=verb != "fetch", places=places, write=not dry_run)
+            yield remote, line, choice
 
 
 def _remote(baton: Baton, word: Optional[str], verb: str, *, threads: bool) -> Remote:
