@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from gitbaton.base.values import TYPE_CHECKING, value
+from gitbaton.base.values import TYPE_CHECKING, late, value
 
 Oid = str
 if TYPE_CHECKING:
@@ -439,6 +439,9 @@ class Observed:
     until: datetime | None = None
     partial: bool = False
 
+    if not TYPE_CHECKING:
+        __getattr__ = late  # see ``codec.known``
+
 
 @value
 class Decided:
@@ -542,14 +545,7 @@ class Checkpoint:
     imported: ImportedTurn | None = None
 
     if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> object:
-            """Read a field that is not read yet; see ``codec.known``."""
-            if name not in Checkpoint.__match_args__:
-                raise AttributeError(f"'Checkpoint' has no field '{name}'")
-            found = object.__getattribute__(self, "_rest")(name)
-            object.__setattr__(self, name, found)
-            return found
+        __getattr__ = late  # see ``codec.known``
 
     @property
     def written(self) -> datetime:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-__all__ = ["TYPE_CHECKING", "cast", "replace", "value"]
+__all__ = ["TYPE_CHECKING", "cast", "late", "replace", "value", "waiting"]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,6 +46,24 @@ def value(cls: type[T]) -> type[T]:
     body["__hash__"] = _hash  # defining __eq__ alone would set it to None
     made: Any = type(cls)
     return made(cls.__name__, cls.__bases__, body)  # type: ignore[no-any-return]
+
+
+def late(self: object, name: str) -> object:
+    """Get a field that was not read yet: the ``__getattr__`` of a class of which the values may wait for their fields."""
+    if name not in type(self).__match_args__:  # type: ignore[attr-defined]
+        raise AttributeError(f"'{type(self).__name__}' has no field '{name}'")
+    found = object.__getattribute__(self, "_rest")(name)
+    object.__setattr__(self, name, found)
+    return found
+
+
+def waiting(kind: type[T], rest: Callable[[str], object], /, **fields: object) -> T:
+    """Make a value of such a class of some fields; ``rest`` reads each of the others when it is asked for."""
+    made = object.__new__(kind)
+    object.__setattr__(made, "_rest", rest)
+    for name, item in fields.items():
+        object.__setattr__(made, name, item)
+    return made
 
 
 def replace(item: T, /, **changes: Any) -> T:

@@ -56,6 +56,7 @@ from gitbaton.base.model import (
     Withdrawn,
     WorktreeId,
 )
+from gitbaton.base.values import waiting
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -159,19 +160,22 @@ def _paths(paths: tuple[str, ...], more: int) -> Json:
 
 def read_observed(r: Reader) -> Observed:
     """Return the value of a JSON object that any writer may have made. Raises RecordError."""
-    edited, more = _read_paths(r, "edited")
-    return Observed(
-        plans=tuple(_plan(one) for one in _objects(r, "plans", MAX_FEW)),
-        tests=tuple(_test(one) for one in _objects(r, "tests", MAX_FEW)),
-        edited=edited,
-        edited_more=more,
-        asked=tuple(map(_prompt, _objects(r, "asked", MAX_FEW))),
-        turns=r.count("turns", 0),
-        said=r.oid("said") if "said" in r.value else None,
-        milestone=r.time("milestone") if "milestone" in r.value else None,
-        until=r.time("until") if "until" in r.value else None,
-        partial=r.flag("partial") if "partial" in r.value else False,
-    )
+    return Observed(**{name: read(r) for name, read in _OBSERVED.items()})
+
+
+_OBSERVED: dict[str, Callable[[Reader], Any]] = {
+    "plans": lambda r: tuple(_plan(one) for one in _objects(r, "plans", MAX_FEW)),
+    "tests": lambda r: tuple(_test(one) for one in _objects(r, "tests", MAX_FEW)),
+    "edited": lambda r: _read_paths(r, "edited")[0],
+    "edited_more": lambda r: _read_paths(r, "edited")[1],
+    "asked": lambda r: tuple(map(_prompt, _objects(r, "asked", MAX_FEW))),
+    "turns": lambda r: r.count("turns", 0),
+    "said": lambda r: r.oid("said") if "said" in r.value else None,
+    "milestone": lambda r: r.time("milestone") if "milestone" in r.value else None,
+    "until": lambda r: r.time("until") if "until" in r.value else None,
+    "partial": lambda r: r.flag("partial") if "partial" in r.value else False,
+}
+"""How each field of what was observed is read."""
 
 
 def _objects(r: Reader, key: str, limit: int) -> list[Reader]:
@@ -566,30 +570,51 @@ def known(raw: bytes) -> Checkpoint:
     head = _CANONICAL.match(raw)
     if head is None:
         return decode(raw)
-    c = Checkpoint.__new__(Checkpoint)
     track, kind, oid, created = head.groups()
-    put = object.__setattr__
-    put(c, "_rest", partial(_later, raw))
-    put(c, "track", json.loads(track) if b"\\" in track else track[1:-1].decode("utf-8", "replace"))
-    put(c, "kind", kind.decode("ascii"))
-    put(c, "head", oid.decode("ascii") if oid else None)
-    put(c, "created", datetime.fromisoformat(f"{created.decode('ascii')}+00:00"))
-    return c
+    return waiting(
+        Checkpoint,
+        partial(_later, raw),
+        track=json.loads(track) if b"\\" in track else track[1:-1].decode("utf-8", "replace"),
+        kind=kind.decode("ascii"),
+        head=oid.decode("ascii") if oid else None,
+        created=datetime.fromisoformat(f"{created.decode('ascii')}+00:00"),
+    )
 
 
 def _later(raw: bytes, name: str) -> object:
     """Read a field of a checkpoint from its canonical bytes."""
+    try:
+        r = _part(raw, name)
+        if r is None:
+            return None
+        if name == "standing":
+            return _standing(Reader(r.value[name], "record.standing"), len(known(raw).decisions))
+        if name == "observed":  # what lists ask for is read with it; the JSON is not kept
+            seen = Reader(r.value[name], "record.observed")
+            return waiting(
+                Observed, partial(_later_observed, raw), asked=_OBSERVED["asked"](seen), turns=seen.count("turns", 0)
+            )
+        return _FIELDS[name](r)
+    except (ValueError, LookupError, RecordError):
+        return getattr(decode(raw), name)
+
+
+def _later_observed(raw: bytes, name: str) -> object:
+    """Read a field of what a checkpoint observed."""
+    try:
+        r = _part(raw, "observed")
+        return _OBSERVED[name](Reader(r.value["observed"] if r else None, "record.observed"))
+    except (ValueError, LookupError, RecordError):
+        return getattr(decode(raw).observed, name)
+
+
+def _part(raw: bytes, name: str) -> Reader | None:
+    """Return a canonical record's field, alone in its object; None of one that may be missing, and is."""
     start = raw.find(b'\n  "%s": ' % name.encode())
     if start < 0 and name in _ABSENT:
         return None
     end = raw.find(b'\n  "', start + 1)
-    try:
-        r = Reader(json.loads(b"{" + raw[start : end if end > 0 else -2].rstrip(b",") + b"}"), "record")
-        if name == "standing":
-            return _standing(Reader(r.value[name], "record.standing"), len(known(raw).decisions))
-        return _FIELDS[name](r)
-    except (ValueError, LookupError, RecordError):
-        return getattr(decode(raw), name)
+    return Reader(json.loads(b"{" + raw[start : end if end > 0 else -2].rstrip(b",") + b"}"), "record")
 
 
 _FIELDS: dict[str, Callable[[Reader], Any]] = {

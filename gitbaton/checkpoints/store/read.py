@@ -164,7 +164,7 @@ class Store(Chains):
         What was dropped anywhere is left out. As of the last listing of the chains.
         """
         problems: list[Problem] = []
-        remotes = [remote for remote, _ in self.strange()[track]]
+        remotes = [remote for remote, _ in self.elsewhere()[track]]
         return _history(self, track, remotes, _dropping(self, remotes, problems), problems, limit)
 
     def everything(self, tracks: Iterable[str], tips: Mapping[str, Oid] | None = None) -> History:
@@ -173,15 +173,26 @@ class Store(Chains):
         items: list[Stored] = []
         problems: list[Problem] = []
         tracks = list(tracks)
+        strange = {track: self.elsewhere()[track] for track in tracks if self._is_strange(track)}
         if tips is None:
-            refs = {chain_ref(track): track for track in tracks if not self._is_strange(track)}
+            refs = {chain_ref(track): track for track in tracks if track not in strange}
             tips = {refs[ref]: oid for ref, oid in self.pointing([*refs]).items()}
         asked = [(chain_ref(track), track, tips[track]) for track in tracks if track in tips]
-        found = dict(zip([track for _, track, _ in asked], self.several(asked), strict=True))
+        asked += [(fetched_ref(remote, track), track, oid) for track, chains in strange.items() for remote, oid in chains]
+        found = dict(zip([ref for ref, _, _ in asked], self.several(asked), strict=True))
+        drops: dict[tuple[str, ...], tuple[meta.Meta, list[Problem]]] = {}
         for track in tracks:
+            part: History | BatonError
             try:
-                strange = self._is_strange(track)
-                part = self._fetched_history(track, None) if strange else found.get(track) or self.history(track)
+                if track in strange:
+                    remotes = tuple(remote for remote, _ in strange[track])
+                    if remotes not in drops:
+                        wrong: list[Problem] = []
+                        drops[remotes] = _dropping(self, remotes, wrong), wrong
+                    dropped, wrong = drops[remotes]
+                    part = _history(self, track, remotes, dropped, [*wrong], None, found)
+                else:
+                    part = found.get(chain_ref(track)) or self.history(track)
             except (RecordError, NotFoundError, GitError) as error:
                 part = error
             if isinstance(part, BatonError):
@@ -284,20 +295,29 @@ def _dropping(store: Chains, remotes: Iterable[str], problems: list[Problem]) ->
 
 
 def _history(
-    store: Chains, track: str, remotes: Iterable[str], drops: meta.Meta, problems: list[Problem], limit: int | None
+    store: Chains,
+    track: str,
+    remotes: Iterable[str],
+    drops: meta.Meta,
+    problems: list[Problem],
+    limit: int | None,
+    read: Mapping[str, History | BatonError] = MappingProxyType({}),
 ) -> History:
+    """Return the checkpoints that some remotes have of a track; ``read``: chains of theirs that were read already."""
     found: dict[Oid, Stored] = {}
     for remote in remotes:
         ref = fetched_ref(remote, track)
         try:
-            part = store.chain(ref, track, None if drops.drops or limit is None else 2 * limit)
+            part = read.get(ref) or store.chain(ref, track, None if drops.drops or limit is None else 2 * limit)
         except (RecordError, NotFoundError, GitError) as error:
-            problems.append(Problem(where=ref, reason=error.message))
+            part = error
+        if isinstance(part, BatonError):
+            problems.append(Problem(where=ref, reason=part.message))
             continue
         problems += part.problems
         for stored in part.items:
             if not drops.dropped(stored.id):
-                found.setdefault(stored.id, replace(stored, foreign=True))
+                found.setdefault(stored.id, stored if stored.foreign else replace(stored, foreign=True))
     return History(items=newest_first(found.values())[:limit], problems=tuple(problems))
 
 
