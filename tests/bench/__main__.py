@@ -18,6 +18,7 @@ from tests.bench import (
     hooks,
     looking,
     overlap,
+    packs,
     picker,
     restore,
     retention,
@@ -69,6 +70,7 @@ def options() -> argparse.Namespace:
         "eight",
         "overlap",
         "files",
+        "packs",
     )
     parser.add_argument("--seconds", type=int, default=600, help="how long eight agents work at once")
     parser.add_argument("--only", choices=parts, help="measure one part only")
@@ -121,6 +123,8 @@ def main() -> None:
             counts, states = ([int(number) for number in text.split(",")] for text in (chosen.counts, chosen.states))
             wide = {"threads": chosen.threads, "large": chosen.large}
             lines += savers.main(folder, chosen.savers.split(","), counts, states, chosen.reads, chosen.messages, **wide)
+        if only == "packs":  # nor are 400 turns
+            lines += packs.main(folder, env)
         if only == "files":  # not among all: 200,000 files take minutes to be made
             for line in files.main(folder, env, chosen.runs, sizes if chosen.sizes != SIZES else files.SIZES):
                 print(line, flush=True)
