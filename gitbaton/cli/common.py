@@ -265,11 +265,11 @@ def summed(
     ``start`` stands before it; ``lists`` is the command that lists them all, ``names`` the one for those that are named.
     """
     found = list(rows)
+    counts = Counter(kind for kind, _ in found)
     if verbose or len(found) <= MOST:
         yield from (text for _, text in found)
         return
-    counts = Counter(kind for kind, _ in found)
-    shown = [text for kind, text in found if kind in named or kind not in words or counts[kind] <= _FEW]
+    shown = [text for kind, text in found if kind in named or is_listed(kind, counts, words, verbose=verbose)]
     yield from shown[:MOST]
     if len(shown) > MOST:
         yield f"and {len(shown) - MOST:,} more ({names or lists} lists them)"
@@ -280,6 +280,11 @@ def summed(
             said.append(form.format(f"{many:,} {noun}{'' if many == 1 else 's'}" if noun else f"{many:,}"))
     if said:
         yield f"{start}{', '.join(said)} ({lists} lists them)"
+
+
+def is_listed(kind: str, counts: Mapping[str, int], words: Mapping[str, object], *, verbose: bool) -> bool:
+    """Whether ``summed`` shows the lines of a kind, by how many lines there are of each."""
+    return verbose or sum(counts.values()) <= MOST or kind not in words or counts[kind] <= _FEW
 
 
 def amount(count: int) -> str:

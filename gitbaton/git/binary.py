@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 SYNCED = ("core.fsync=all", "core.fsyncMethod=fsync")
 _MOVE = ("update-ref", "--no-deref", "-z", "--stdin")
+_HEADER = re.compile(rb"([0-9a-f]{40}|[0-9a-f]{64}) ([^ ]*) ([0-9]+)\Z")
 _MANY = 256
 _PIPE = 4096  # bytes that go into every pipe at once
 _ATTEMPTS = 4
@@ -333,7 +334,7 @@ class BinaryObjects(GitObjects):
                 yield item
                 continue
             end = raw.find(b"\n", at) + 1
-            if end and _header(raw[at : end - 1]) == item and len(raw) > end + item.size:
+            if end and raw[at : end - 1] == f"{item.oid} {item.kind} {item.size}".encode() and len(raw) > end + item.size:
                 yield Object(oid=item.oid, kind=item.kind, size=item.size, data=raw[end : end + item.size])
                 at = end + item.size + 1
             else:
@@ -523,11 +524,11 @@ class _CatFile(Coprocess):
 
 def _header(line: bytes) -> Object | None:
     """Parse ``<oid> <type> <size>``; None for any other answer (missing, ambiguous)."""
-    fields = line.split(b" ")
-    if len(fields) != 3 or not fields[2].isdigit() or not OID.match(fields[0].decode("ascii", "replace")):
+    found = _HEADER.match(line)
+    if found is None:
         return None
-    oid, kind = fields[0].decode("ascii"), cast(Kind, fields[1].decode("ascii", "replace"))
-    return Object(oid=oid, kind=kind, size=int(fields[2]), data=None)
+    oid, kind, size = found.groups()
+    return Object(oid=oid.decode("ascii"), kind=cast(Kind, kind.decode("ascii", "replace")), size=int(size), data=None)
 
 
 def clear_stale_locks(common_dir: str, names: Iterable[str], older: float = 10.0) -> None:

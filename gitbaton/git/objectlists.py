@@ -171,6 +171,7 @@ def _lines(oids: Iterable[Oid]) -> bytes:
 
 
 _MISSING = "--missing=allow-promisor"
+_ON_DISK = "%(objectname) %(objecttype) %(objectsize:disk) %(deltabase)"
 _FRAME = 32  # bytes of a pack around its objects
 _SAID = r"(?:error|fatal): "
 _NAMED = r"\b[0-9a-f]{2}/?[0-9a-f]{38,}\b"
@@ -208,6 +209,12 @@ def reached(repo: Repo, tips: Iterable[Oid], without: Iterable[Oid] = (), *, log
     each with a path at which it was met. With ``logs`` also what the reflogs reach. Raises RecordError when one of them is
     missing or cannot be parsed."""
     return _named(_walked(repo, "--objects", *(["--reflog"] if logs else []), "--stdin", stdin=_walk_ends(tips, without)))
+
+
+def ids_reached(repo: Repo, tips: Iterable[Oid], without: Iterable[Oid] = ()) -> set[Oid]:
+    """Return the objects that ``reached`` does, without a path, which is sooner done. Raises as that."""
+    raw = _walked(repo, "--objects", "--no-object-names", "--stdin", stdin=_walk_ends(tips, without))
+    return set(raw.decode("ascii").split())
 
 
 def everything(repo: Repo, without: Iterable[str] = (), *, kept: bool = True) -> dict[Oid, bytes]:
@@ -252,11 +259,28 @@ def _named(raw: bytes) -> dict[Oid, bytes]:
 def disk_sizes(repo: Repo, oids: Collection[Oid]) -> dict[Oid, Size]:
     """Return the size of objects on disk; what does not exist is left out."""
     names = "".join(f"{oid}\n" for oid in oids).encode()
-    form = "--batch-check=%(objectname) %(objecttype) %(objectsize:disk) %(deltabase)"
-    raw = repo.git.out("cat-file", form, "--buffer", stdin=names) if names else b""
-    rows = (line.split() for line in raw.decode("ascii", "replace").splitlines())
+    raw = repo.git.out("cat-file", f"--batch-check={_ON_DISK}", "--buffer", stdin=names) if names else b""
+    whole = zero(repo.layout.algorithm)
+    rows = (line.split(" ") for line in raw.decode("ascii", "replace").splitlines())
     found = (row for row in rows if len(row) == 4)
-    return {row[0]: Size(kind=row[1], bytes=int(row[2]), delta=row[3] if row[3].strip("0") else None) for row in found}
+    return {oid: Size(kind=kind, bytes=int(size), delta=None if base == whole else base) for oid, kind, size, base in found}
+
+
+def disk_bytes(repo: Repo, oids: Collection[Oid]) -> dict[Oid, int]:
+    """Return how many bytes objects take on disk; what does not exist is left out."""
+    names = "".join(f"{oid}\n" for oid in oids).encode()
+    raw = repo.git.out("cat-file", f"--batch-check={_ON_DISK}", "--buffer", stdin=names) if names else b""
+    rows = (line.split(" ") for line in raw.decode("ascii", "replace").splitlines())
+    return {row[0]: int(row[2]) for row in rows if len(row) == 4}
+
+
+def are_there(repo: Repo, tips: Iterable[Oid], without: Collection[Oid] = ()) -> bool:
+    """Whether git finds every object that ``tips`` reach, and none of these is among some others. Raises RecordError when a
+    walk meets one that is missing or cannot be parsed."""
+    raw = _walked(repo, "--objects", "--no-object-names", "--stdin", stdin=_walk_ends(tips, ()))
+    said = repo.git.out("cat-file", f"--batch-check={_ON_DISK}", "--buffer", stdin=raw) if raw else b""
+    many = raw.count(b"\n")  # a line of what is missing has fewer words
+    return (said.count(b"\n"), said.count(b" ")) == (many, 3 * many) and not any(oid.encode() in raw for oid in without)
 
 
 def kinds(repo: Repo, oids: Iterable[Oid]) -> dict[Oid, str]:

@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Callable
 from datetime import datetime
-from functools import partial
+from functools import lru_cache, partial
 
 from gitbaton.base.codec.text import (
     MAX_BYTES,
@@ -584,6 +584,9 @@ def known(raw: bytes) -> Checkpoint:
 def _later(raw: bytes, name: str) -> object:
     """Read a field of a checkpoint from its canonical bytes."""
     try:
+        if name in _REPEATED:
+            piece = _piece(raw, name)
+            return None if piece is None else _repeated(name, piece)
         r = _part(raw, name)
         if r is None:
             return None
@@ -610,13 +613,25 @@ def _later_observed(raw: bytes, name: str) -> object:
 
 def _part(raw: bytes, name: str) -> Reader | None:
     """Return a canonical record's field, alone in its object; None of one that may be missing, and is."""
+    piece = _piece(raw, name)
+    return None if piece is None else Reader(json.loads(b"{" + piece + b"}"), "record")
+
+
+def _piece(raw: bytes, name: str) -> bytes | None:
+    """Return the bytes of a canonical record's field, as ``_part``."""
     start = raw.find(b'\n  "%s": ' % name.encode())
     if start < 0 and name in _ABSENT:
         return None
     end = raw.find(b'\n  "', start + 1)
-    return Reader(json.loads(b"{" + raw[start : end if end > 0 else -2].rstrip(b",") + b"}"), "record")
+    return raw[start : end if end > 0 else -2].rstrip(b",")
 
 
+@lru_cache(maxsize=256)
+def _repeated(name: str, piece: bytes) -> object:
+    return _FIELDS[name](Reader(json.loads(b"{" + piece + b"}"), "record"))
+
+
+_REPEATED = ("agent", "carried", "label", "branch")  # what one checkpoint after the other says in the same bytes
 _FIELDS: dict[str, Callable[[Reader], Any]] = {
     "agent": lambda r: _agent(agent) if (agent := r.maybe_object("agent")) else None,
     "files": lambda r: _files(files) if (files := r.maybe_object("files")) else None,

@@ -54,7 +54,7 @@ def subject(text: str, size: int) -> str:
     """Return the first line of a text that is not blank as the subject of a commit, in ``size`` bytes at most. This rule stays,
     too: a commit that is written again is the same one."""
     first = next((line for line in map(str.strip, text.split("\n")) if line), "")
-    safe = "".join("?" if is_control(c) else c for c in first)
+    safe = first if first.isprintable() else "".join("?" if is_control(c) else c for c in first)
     return safe.encode("utf-8", "replace")[:size].decode("utf-8", "ignore").rstrip()
 
 

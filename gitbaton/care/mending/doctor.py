@@ -259,11 +259,7 @@ def _broken(baton: Baton, refs: Mapping[str, Oid]) -> dict[str, str]:
     found = unreadable_refs(store, refs)
     rest = {ref: oid for ref, oid in refs.items() if ref not in found}
     try:
-        reached = objectlists.reached(baton.repo, rest.values()) if rest else {}
-        whole = (
-            reached.keys() <= objectlists.disk_sizes(baton.repo, reached).keys()
-            and not torn(baton.repo).keys() & reached.keys()
-        )
+        whole = not rest or objectlists.are_there(baton.repo, rest.values(), torn(baton.repo))
     except (GitError, RecordError):
         whole = False
     return dict(sorted((found if whole else {**found, **torn_refs(store, rest, user_tips(store))}).items()))

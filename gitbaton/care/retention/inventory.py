@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -13,12 +12,12 @@ from itertools import islice
 from gitbaton.agents.transcripts.layout import kept
 from gitbaton.base.clients import NAMES
 from gitbaton.base.codec import decode, decode_track, in_quotes
-from gitbaton.base.errors import BatonError, GitError, NotFoundError, RecordError
+from gitbaton.base.errors import BatonError, GitError, RecordError
 from gitbaton.base.model import Oid, Stored
 from gitbaton.base.values import value
 from gitbaton.checkpoints.baton import Baton
 from gitbaton.checkpoints.store import CHAINS, NOTES, SAFETY, TIPS, Store, tip_ref, track_of
-from gitbaton.checkpoints.store.chain import MAX_COMMIT
+from gitbaton.checkpoints.store.chain import MAX_COMMIT, History
 from gitbaton.checkpoints.store.meta import Meta
 from gitbaton.checkpoints.store.meta import read as read_meta
 from gitbaton.checkpoints.store.read import NONE, PREFIXES, own_refs, torn_refs, unreadable_refs, user_tips
@@ -324,18 +323,33 @@ def copies(
 ) -> Iterator[FetchedChain]:
     """Yield the chains that were fetched, of one track or of all, but for the refs that are broken; of these perhaps only those
     ``among`` some."""
+    own = dict[str | None, dict[Oid, int]]()
+    own |= {chain.name: {s.commit: at for at, s in enumerate(chain.items)} for chain in found.tracks}
+    items_of = {chain.name: chain.items for chain in found.tracks}
+    asked = list[tuple[str, str, str | None]]()
     for ref in found.refs if among is None else filter(among.__contains__, found.refs):
         remote, _, below = ref.removeprefix(REMOTES).partition("/")
         room, _, encoded = below.partition("/")
         name = decode_track(encoded)
-        if not ref.startswith(REMOTES) or room != "tracks" or ref in found.broken or track not in (None, name):
-            continue
-        try:
-            history = store.chain(ref, name)
-            items, whole = history.items, not history.problems
-        except (RecordError, NotFoundError):
-            items, whole = (), False
-        yield FetchedChain(ref=ref, remote=decode_track(remote) or remote, items=items, whole=whole)
+        if ref.startswith(REMOTES) and room == "tracks" and ref not in found.broken and track in (None, name):
+            asked.append((ref, decode_track(remote) or remote, name))
+    rest: list[tuple[str, str | None, Oid]] = [
+        (ref, name, found.refs[ref]) for ref, _, name in asked if found.refs[ref] not in own.get(name, ())
+    ]
+    read = store.several(rest)
+    for ref, remote, name in asked:
+        at = own.get(name, {}).get(found.refs[ref])
+        if at is not None:  # what ours holds was read, down to the root
+            once = dict[Oid, Stored]()
+            for stored in items_of[name or ""][at:]:
+                once.setdefault(stored.id, stored)
+            items, whole = tuple(once.values()), True
+        else:
+            history = next(read)
+            if isinstance(history, GitError):
+                raise history
+            items, whole = (history.items, not history.problems) if isinstance(history, History) else ((), False)
+        yield FetchedChain(ref=ref, remote=remote, items=items, whole=whole)
 
 
 def _needed(
@@ -388,16 +402,19 @@ def costs(baton: Baton) -> tuple[Cost, ...]:
             name = (named if isinstance(named, str) else ref) if kind in ("track", "fetched", "other") else ""
             parts.setdefault((kind, name), []).append(oid)
     others = set(user_tips(store)) - {oid for oids in parts.values() for oid in oids}
-    since = objectlists.reached(baton.repo, others, _first(store, parts)).keys()
-    reached = {part: objectlists.reached(baton.repo, oids, others).keys() - since for part, oids in parts.items()}
-    times = Counter(oid for oids in reached.values() for oid in oids)
-    sizes = {oid: size.bytes for oid, size in objectlists.disk_sizes(baton.repo, times.keys()).items()}
+    since = objectlists.ids_reached(baton.repo, others, _first(store, parts))
+    reached = {part: objectlists.ids_reached(baton.repo, oids, others) - since for part, oids in parts.items()}
+    once, several = set[Oid](), set[Oid]()
+    for oids in reached.values():
+        several |= once & oids
+        once |= oids
+    sizes = objectlists.disk_bytes(baton.repo, once)
 
-    def total(oids: Iterable[Oid], *, alone: bool) -> int:
-        return sum(sizes.get(oid, 0) for oid in oids if (times[oid] == 1) == alone)
+    def total(oids: Iterable[Oid]) -> int:
+        return sum(sizes.get(oid, 0) for oid in oids)
 
     found = [
-        Cost(kind=kind, name=name, own=total(oids, alone=True), shared=total(oids, alone=False))
+        Cost(kind=kind, name=name, own=total(oids - several), shared=total(oids & several))
         for (kind, name), oids in reached.items()
     ]
     if log := _log(baton.repo):

@@ -170,8 +170,11 @@ def _conversations(baton: Baton, found: Inventory, gone: set[Oid], now: datetime
 
 
 def _revision(baton: Baton, made: PrunePlan) -> Revision:
-    keep = {part.track: [stored for stored, _ in part.keep] for part in made.tracks if part.remove}
-    return draft_removal(baton, made.broken, keep=keep, drop={t.ref: t.tip for t in made.conversations}, pruned=made.removed)
+    parts = [part for part in made.tracks if part.remove]
+    keep = {part.track: [stored for stored, _ in part.keep] for part in parts}
+    seen = (stored for part in parts for stored in (*keep[part.track], *part.remove))
+    drop = {talk.ref: talk.tip for talk in made.conversations}
+    return draft_removal(baton, made.broken, keep=keep, drop=drop, pruned=made.removed, seen=seen)
 
 
 def apply(baton: Baton, made: PrunePlan, *, held: bool = False) -> PrunePlan:

@@ -15,7 +15,7 @@ from gitbaton.care.retention.inventory import CheckpointChain, Inventory, look
 from gitbaton.care.retention.rules import turned
 from gitbaton.checkpoints import mirror
 from gitbaton.checkpoints.baton import Baton
-from gitbaton.checkpoints.store import NOTES, SAFETY, Store
+from gitbaton.checkpoints.store import NOTES, SAFETY, Store, chain_ref
 from gitbaton.checkpoints.store.chain import root_objects
 from gitbaton.checkpoints.store.join import Link, on_top
 from gitbaton.checkpoints.store.provenance import STATES
@@ -75,18 +75,21 @@ def draft_removal(
     pruned: Iterable[Oid] = (),
     forgotten: Iterable[Oid] = (),
     unpinned: Iterable[Oid] = (),
+    seen: Iterable[Stored] = (),
 ) -> Revision:
     """Return a removal as one change, but for the safety chains. ``keep``: what stays of each track that loses any; without
     any it goes. ``drop``: further refs that go. ``pruned``, ``forgotten``: tombstones to leave, so that no clone brings them
-    back."""
+    back. ``seen``: checkpoints of these tracks that were read whole, and need not be read again."""
     revision = Revision(baton.store)
     revision.noted = NOTES not in broken
     meta = revision.meta
     for oid in unpinned:
         meta = turned(meta, oid)
     revision.meta = replace(meta, pruned=meta.pruned.union(pruned), forgotten=meta.forgotten.union(forgotten))
-    for track, items in keep.items():
-        revision.keep(track, [stored.id for stored in items])
+    chains = baton.store.pointing([chain_ref(track) for track in keep])
+    with baton.store.ahead([*chains.values()]), baton.store.recalling(seen):
+        for track, items in keep.items():
+            revision.keep(track, [stored.id for stored in items])
     revision.also((), [RefChange(name=ref, new=None, old=oid) for ref, oid in drop.items()])
     return revision
 

@@ -138,13 +138,25 @@ class Scan:
         self._names_seen: set[bytes] = set()
         self._harmless: set[str] = set()  # names and paths that each checkpoint repeats
         self._missed: list[tuple[Oid, Oid | None, str]] = []  # commit, HEAD and path of what was stored without its filter
+        self._linked: dict[Oid, list[tuple[Oid, Oid | None, str]]] = {}  # the commits of which that is known
         self._bases: dict[Oid, Oid] = {}  # base -> the id of the first checkpoint on it
         self._ours: dict[Oid, Oid | None] = {}  # index commit -> its stages commit
 
     def commits(self, oids: Sequence[Oid]) -> None:
         """Look at the messages of commits."""
-        fresh = [oid for oid in oids if oid not in self._seen]
+        fresh = [oid for oid in dict.fromkeys(oids) if oid not in self._seen]
         self._messages(item for item in sizes(self.repo.objects, fresh))
+
+    def together(self, oids: Sequence[Oid]) -> bool:
+        """Look at the messages of commits; whether all of them can be read. Where not, nothing of it counts."""
+        seen, hits, missed = self._seen.copy(), len(self.hits), len(self._missed)
+        try:
+            self.commits(oids)
+        except GitError:
+            self._seen = seen
+            del self.hits[hits:], self._missed[missed:]
+            return False
+        return True
 
     def objects(self, wants: Sequence[Oid], haves: Sequence[Oid]) -> None:
         """Look at every object that is reachable from ``wants`` and not from ``haves``. Raises GitError."""
@@ -163,7 +175,9 @@ class Scan:
         """Look at nothing but what went through no filter. Raises GitError."""
         paths = reachable(self.repo, wants, haves)
         commits = [item for item in sizes(self.repo.objects, list(paths)) if item.kind == "commit" and item.size <= MAX_MESSAGE]
-        for item, data in contents(self.repo.objects, commits):
+        for item in commits:
+            self._missed += self._linked.get(item.oid, ())
+        for item, data in contents(self.repo.objects, [item for item in commits if item.oid not in self._linked]):
             self._link_to(item.oid, parse_commit(data))
         self._unfiltered(paths, (wants, haves))
 
@@ -175,9 +189,11 @@ class Scan:
             self._ids.add(own)
             if len(commit.parents) > 1:
                 self._bases.setdefault(commit.parents[1], own)
-            self._missed += [(oid, record_head(record), path) for path in without_filter(record)]
+            self._linked[oid] = [(oid, record_head(record), path) for path in without_filter(record)]
+            self._missed += self._linked[oid]
         elif commit.message in (INDEX, STAGES):
             self._ours[oid] = commit.parents[1] if len(commit.parents) > 1 else None
+        self._linked.setdefault(oid, [])
         return raw, record
 
     def _unfiltered(self, paths: Mapping[Oid, bytes], ends: tuple[Sequence[Oid], Sequence[Oid]]) -> None:
@@ -282,9 +298,10 @@ class Scan:
         if self.find(_BETWEEN.join([head + text for _, head, text in said]), sure=False):
             for name, head, text in said:
                 self._text(replace(at, path=name), text, sure=False, head=head)
-        rest = [(name, text) for name, text in others(record, {w[2] for w in said}) if text not in self._harmless]
-        for name, text in rest:
-            self._text(replace(at, path=name), text, sure=True)
+        rest = others(record, {w[2] for w in said}, self._harmless)
+        if rest and self.find(_BETWEEN.join([text for _, text in rest]), sure=True):
+            for name, text in rest:
+                self._text(replace(at, path=name), text, sure=True)
         if len(self.hits) == before and len(self._harmless) < _REMEMBERED:
             self._harmless.update(text for _, text in rest)
         return len(self.hits) > before
@@ -512,22 +529,31 @@ def words(record: Mapping[str, Json]) -> Iterator[tuple[str, str, str]]:
     return ((name, head, text) for name, head, text in texts if isinstance(text, str) and text)
 
 
-def others(record: Mapping[str, Json], said: Collection[str]) -> Iterator[tuple[str, str]]:
-    """Yield all other texts: names and paths, and what we do not know."""
+def others(record: Mapping[str, Json], said: Collection[str], harmless: Collection[str]) -> list[tuple[str, str]]:
+    """Return all other texts, names and paths, and what we do not know, each with its field; but for those that are
+    ``harmless``."""
+    found = list[tuple[str, str]]()
     for key, item in record.items():
-        yield from ((key, text) for text in (key, *_texts(item)) if text not in said and not _DULL.match(text))
+        texts = [key]
+        _gather(item, texts)
+        found += [(key, text) for text in texts if text not in harmless and text not in said and not _DULL.match(text)]
+    return found
 
 
-def _texts(item: Json) -> Iterator[str]:
+def _gather(item: Json, into: list[str]) -> None:
+    """Put all texts of a value into a list."""
     if isinstance(item, str):
-        yield item
+        into.append(item)
     elif isinstance(item, dict):
         for key, inner in item.items():
-            yield key
-            yield from _texts(inner)
+            into.append(key)
+            if isinstance(inner, str):
+                into.append(inner)
+            elif inner:
+                _gather(inner, into)
     elif isinstance(item, list):
         for inner in item:
-            yield from _texts(inner)
+            _gather(inner, into)
 
 
 def scan(
@@ -553,9 +579,13 @@ def scan(
     else:
         chains, singles, others = {}, [], dict(refs)
     looking.texts(called or {})
-    for ref, tip in chains.items():
+    walked, root = baton.repo.objects.chains(chains.values()), baton.store.root
+    listed = [walked.get(tip, []) for tip in chains.values()]
+    is_whole = all(oids[-1:] == [root] for oids in listed)
+    is_done = is_whole and looking.together([oid for oids in listed for oid in oids if oid != root])
+    for ref, tip in () if is_done else chains.items():
         try:
-            looking.commits([oid for oid in baton.repo.objects.first_parents(tip) if oid != baton.store.root])
+            looking.commits([oid for oid in baton.repo.objects.first_parents(tip) if oid != root])
         except GitError as error:
             problems.append(Problem(where=ref, reason=error.message))
     looking.commits([stored.commit for stored in singles])

@@ -104,6 +104,7 @@ class Chains:
         self._own: frozenset[str] | None = None  # the tracks that this repository has itself, as they were listed then
         self._elsewhere: dict[str, list[tuple[str, Oid]]] | None = None
         self._ahead: Mapping[Oid, list[Oid]] = {}
+        self._recalled: Mapping[Oid, Stored] = {}
         self.pick: Callable[[Sequence[Oid], int | None], dict[Oid, list[Oid]]] | None = None  # where only some are wanted
 
     def chains(self, listed: Mapping[str, Oid] | None = None) -> tuple[dict[str, Oid], list[Problem]]:
@@ -226,6 +227,9 @@ class Chains:
             raise RecordError(f"commit {where} cannot be read")
         if found.kind != "commit" or found.data is None:
             raise RecordError(f"{found.kind} {found.oid} of {found.size} bytes is not a checkpoint's commit")
+        seen = self.recalled(found.oid)
+        if seen is not None and seen.checkpoint.track == track:
+            return seen
         commit = parse_commit(found.data)
         if not 1 <= len(commit.parents) <= 2:
             raise RecordError(f"commit {found.oid} has {len(commit.parents)} parents")
@@ -316,6 +320,19 @@ class Chains:
         finally:
             self._ahead = before
 
+    @contextmanager
+    def recalling(self, items: Iterable[Stored]) -> Iterator[None]:
+        """Take checkpoints, that were read from their commits, as they are until the end of the block."""
+        self._recalled = {stored.commit: stored for stored in items}
+        try:
+            yield
+        finally:
+            self._recalled = {}
+
+    def recalled(self, commit: Oid) -> Stored | None:
+        """Return the checkpoint of a commit that needs not be read again."""
+        return self._recalled.get(commit)
+
     def walk(self, start: Oid) -> list[Oid]:
         """Return the commits of a chain from one on, newest first, its root perhaps the last."""
         return self._ahead.get(start) or self.objects.first_parents(start)
@@ -341,7 +358,7 @@ class Chains:
         oids = self.linked([start.oid], most)[start.oid][:most]
         return self._read(ref, track, oids, self.objects.read_many(oids, MAX_COMMIT), limit)
 
-    def several(self, asked: Sequence[tuple[str, str, Oid]]) -> Iterator[History | BatonError]:
+    def several(self, asked: Sequence[tuple[str, str | None, Oid]]) -> Iterator[History | BatonError]:
         """Yield ``chain`` of each ref, track and commit that the ref points at, or the error that it raises; all by a few
         processes."""
         links = self.linked([oid for _, _, oid in asked])

@@ -200,9 +200,12 @@ def _bases(store: Store, found: Sequence[tuple[Stored, RawCommit]]) -> dict[Oid,
 
 
 def _may_stand_in(stored: Stored) -> bool:
-    files, head = stored.checkpoint.files, stored.checkpoint.head
+    head = stored.checkpoint.head
+    if head is None or stored.base in (None, head):
+        return False
+    files = stored.checkpoint.files
     flagged = files is not None and (files.index.flags or files.index.flags_more or files.index.unmerged)
-    return head is not None and stored.base is not None and stored.base != head and not flagged
+    return not flagged
 
 
 def joined(
@@ -265,8 +268,10 @@ def marks(store: Store, oids: Sequence[Oid]) -> Iterator[Mark | None]:
 
     Their JSON is not taken apart, so this says nothing of whether they can be used.
     """
-    for raw in _payloads(store, oids):
-        yield _mark(store, raw)
+    unknown = _payloads(store, [oid for oid in oids if store.recalled(oid) is None])
+    for oid in oids:
+        stored = store.recalled(oid)
+        yield _mark(store, stored.raw if stored is not None else next(unknown), stored)
 
 
 def telling(store: Store, tips: Mapping[str, Oid], ids: Collection[Oid]) -> set[str]:
@@ -303,9 +308,11 @@ def having(store: Store, tips: Mapping[str, Oid], drops: Meta, named: Collection
     return sorted(track for track, walk in walks.items() if walk[-1] != store.root or not found.isdisjoint(walk))
 
 
-def _mark(store: Store, raw: bytes) -> Mark | None:
+def _mark(store: Store, raw: bytes, known: Stored | None = None) -> Mark | None:
     times = _CREATED.findall(raw)
-    return (times[0], object_id(store.objects.algorithm, "blob", raw)) if len(times) == 1 else None
+    if len(times) != 1:
+        return None
+    return times[0], known.id if known is not None else object_id(store.objects.algorithm, "blob", raw)
 
 
 def _below(store: Store, own: Sequence[Oid], kept: int) -> tuple[Oid, Oid]:

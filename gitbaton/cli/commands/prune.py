@@ -1,6 +1,7 @@
 """``git baton prune``: of tracks and what is stale, or of threads; the plan, the question, and what is said of both."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import repeat
 from typing import TYPE_CHECKING, Annotated, Any, Optional, Union
 
 from gitbaton.base import terminal
@@ -18,6 +19,7 @@ from gitbaton.cli.common import (
     amount,
     askable,
     broken_document,
+    is_listed,
     opened,
     paged,
     picked,
@@ -120,15 +122,22 @@ def command(
 
 
 def _planned(baton: Baton, look: Look, made: PrunePlan, verbose: bool) -> Iterator[str]:
-    listed = [stored for part in made.tracks for stored in (*(stored for stored, _ in part.keep), *part.remove)]
-    ids = look.ids(stored.id for stored in listed)
+    items = [stored for part in made.tracks for stored in (*(stored for stored, _ in part.keep), *part.remove)]
+    goes = sum(len(part.remove) for part in made.tracks)
+    counts = {"": len(made.tracks), "keep": len(items) - goes, "remove": goes}
+    counts |= {"safety": sum(len(piece.remove) for piece in made.safety), "transcript": len(made.conversations)}
+    listed = any(counts[kind] and is_listed(kind, counts, _SUMS, verbose=verbose) for kind in ("keep", "remove"))
+    ids = look.ids(stored.id for stored in items) if listed else {}
 
     def step(stored: Stored) -> str:  # without secrets before it is cut
         return baton.redactor.text(line(title(stored)[0]))
 
     parts = [(f"track {look.quoted(part.track)}", part) for part in made.tracks]
     rows = _stays_and_goes(
-        look, parts, lambda _, stored: (ids[stored.id], look.age(stored.checkpoint.created), look.words(stored, step(stored)))
+        look,
+        parts,
+        lambda _, stored: (ids[stored.id], look.age(stored.checkpoint.created), look.words(stored, step(stored))),
+        listed=listed,
     )
     old = (stored for piece in made.safety for stored in piece.remove)
     rows += [
@@ -263,17 +272,21 @@ def _document_of_threads(made: "of_threads.ThreadPrunePlan", told: Told, *, dry_
 
 
 def _stays_and_goes(
-    look: Look, parts: Sequence[tuple[str, Any]], said: Callable[[Any, Any], tuple[Cell | str, str, Cell | str]]
+    look: Look,
+    parts: Sequence[tuple[str, Any]],
+    said: Callable[[Any, Any], tuple[Cell | str, str, Cell | str]],
+    *,
+    listed: bool = True,
 ) -> list[tuple[str, str]]:
     """Return lines of what stays and goes of each track or thread, one a checkpoint, by kind; ``said``: its id, its age, and
-    words."""
+    words. Where they are not ``listed``, none says anything: they are only counted."""
     cells = list[tuple[Cell | str, ...]]()
-    for _, part in parts:
+    for _, part in parts if listed else ():
         for item, reasons in (*part.keep, *((item, None) for item in part.remove)):
             oid, age, words = said(part, item)
             what = (("remove", "drift"),) if reasons is None else (("keep", "home"),)
             cells.append((what, oid, age, plain(", ".join(reasons or ())), words))
-    lines, rows = look.table(_PLAN, cells), list[tuple[str, str]]()
+    lines, rows = look.table(_PLAN, cells) if listed else repeat(""), list[tuple[str, str]]()
     for label, part in parts:
         many = f"{label}: {counted(len(part.remove), 'checkpoint')} to remove, {len(part.keep)} to keep"
         rows.append(("", look.fit(many)))
