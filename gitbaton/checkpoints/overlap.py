@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from itertools import combinations
 
 from gitbaton.base.codec import cut, first_line, in_quotes, quotable, timestamp
-from gitbaton.base.errors import BatonError, GitError, NotFoundError, RecordError
+from gitbaton.base.errors import BatonError, GitError, GitTimeoutError, NotFoundError, RecordError
 from gitbaton.base.model import Oid, Stored
 from gitbaton.base.system.files import read_or_none
 from gitbaton.base.values import TYPE_CHECKING, replace, value
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 
 MOST = 50  # tracks that are compared
 FEW = 20  # pairs that are merged for a screen
+_AT_ONCE = 25  # pairs that one process merges
+_SECONDS, _BRIEF, _LONGEST = 60.0, 1.0, 10.0  # for all pairs; for those of a screen; for one
 _FILES = 200  # of one pair that are kept
 _KEPT, _BYTES = 2000, 8 << 20  # pairs that are known, and bytes of them
 _WORDS, _RANGES = 60, 3  # characters of what a track is at, and ranges of lines, that are told
@@ -52,6 +55,9 @@ class LiveTrack:
     stored: Stored
     place: str
     side: MergeSide
+
+
+_Pair = tuple[LiveTrack, LiveTrack]
 
 
 @value
@@ -174,10 +180,16 @@ def _fetched(baton: Baton, since: str) -> Iterator[tuple[str, Stored]]:
 
 
 def overlaps(
-    baton: Baton, tracks: Sequence[LiveTrack], of: Collection[str] | None = None, *, most: int | None = None
+    baton: Baton,
+    tracks: Sequence[LiveTrack],
+    of: Collection[str] | None = None,
+    *,
+    most: int | None = None,
+    seconds: float = _SECONDS,
 ) -> Overlaps:
     """Return where live tracks do not merge, of all pairs or of those with a track whose name is among ``of``. What is known is
-    taken from before; of other pairs at most ``most`` are merged. Raises GitError, also where git is older than 2.38."""
+    taken from before; of other pairs at most ``most`` are merged, in so many seconds or little more. Raises GitError, also
+    where git is older than 2.38."""
     pairs = [
         pair
         for pair in combinations(tracks, 2)
@@ -187,7 +199,7 @@ def overlaps(
         return Overlaps()
     known = _load(baton.repo)
     missing = [pair for pair in pairs if _key(*pair) not in known]
-    new = _merged(baton, missing[:most])
+    new = _in_time(baton, missing[:most], seconds)
     if new:
         _save(baton.repo, known, new, {_key(*pair) for pair in pairs})
     rows = {**known, **new}
@@ -208,10 +220,11 @@ def overlaps(
 
 
 def at_hand(baton: Baton, of: Collection[str] | None = None) -> Overlaps:
-    """Return what ``overlaps`` does, of few pairs that are not known yet, for a screen that shows them beside other things;
-    nothing where git cannot say it."""
+    """Return what ``overlaps`` does, of few pairs that are not known yet and in little time, for a screen that shows them
+    beside other things; nothing where git cannot say it."""
     try:
-        return overlaps(baton, live(baton), of, most=FEW) if state.may_overlap(baton.repo, baton.clock()) else Overlaps()
+        may = state.may_overlap(baton.repo, baton.clock())
+        return overlaps(baton, live(baton), of, most=FEW, seconds=_BRIEF) if may else Overlaps()
     except GitError:
         return Overlaps()
 
@@ -310,7 +323,24 @@ def _taken(baton: Baton, pairs: Sequence[tuple[LiveTrack, LiveTrack]]) -> dict[s
     return found
 
 
-def _merged(baton: Baton, pairs: Sequence[tuple[LiveTrack, LiveTrack]]) -> dict[str, _Row | None]:
+def _in_time(baton: Baton, pairs: Sequence[_Pair], seconds: float) -> dict[str, _Row | None]:
+    """Merge pairs, some at once, until the time is over; None of one that takes longer than any may: whoever may push can make
+    such trees."""
+    until, groups = time.monotonic() + seconds, [pairs[at : at + _AT_ONCE] for at in range(0, len(pairs), _AT_ONCE)]
+    found = dict[str, _Row | None]()
+    while groups and (left := until - time.monotonic()) > 0:
+        group = groups.pop(0)
+        try:
+            found |= _merged(baton, group, min(left, _LONGEST))
+        except GitTimeoutError:
+            if len(group) > 1:
+                groups[:0] = [[pair] for pair in group]
+            elif left >= _LONGEST:
+                found[_key(*group[0])] = None
+    return found
+
+
+def _merged(baton: Baton, pairs: Sequence[_Pair], seconds: float) -> dict[str, _Row | None]:
     """Merge pairs, and with those that do not merge each track's own commits: where they hold what the other one has, or one of
     them is what the other one has, it is done with, whatever has become of its lines since."""
     from gitbaton.git.loose import put_in
@@ -322,7 +352,7 @@ def _merged(baton: Baton, pairs: Sequence[tuple[LiveTrack, LiveTrack]]) -> dict[
     ordered = {_key(*pair): _ordered(*pair) for pair in pairs}
     with private_folder(baton.repo) as folder:
         asks = [MergeAsk(ours=mine.side, theirs=other.side) for mine, other in ordered.values()]
-        answers = dict(zip(ordered, merged(baton.repo, asks, folder), strict=True))
+        answers = dict(zip(ordered, merged(baton.repo, asks, folder, seconds=seconds), strict=True))
         later: list[tuple[str, Oid, MergeAsk]] = []
         done = dict[str, frozenset[str]]()
         apart = [ordered[key] for key, answer in answers.items() if answer is not None and not answer.clean]
@@ -339,7 +369,7 @@ def _merged(baton: Baton, pairs: Sequence[tuple[LiveTrack, LiveTrack]]) -> dict[
                 if tree is not None:
                     at_head = MergeSide(tree=tree, head=side.side.head)
                     later.append((key, tree, MergeAsk(ours=at_head, theirs=own[beside.side].side)))
-        held = merged(baton.repo, [ask for _, _, ask in later], folder)
+        held = merged(baton.repo, [ask for _, _, ask in later], folder, seconds=seconds)
     same = [key for (key, tree, _), answer in zip(later, held, strict=True) if answer and answer.clean and answer.tree == tree]
     done |= {key: left[key] for key in same}
     rows = {key: _row(answer.conflicts.values()) if answer is not None else None for key, answer in answers.items()}

@@ -90,16 +90,17 @@ class MergeAnswer:
     clean: bool
 
 
-def merged(repo: Repo, asked: Sequence[MergeAsk], store: str) -> list[MergeAnswer | None]:
+def merged(repo: Repo, asked: Sequence[MergeAsk], store: str, *, seconds: float | None = None) -> list[MergeAnswer | None]:
     """Merge pairs of trees as ``git merge`` would; return an answer for each, None where one cannot be merged because an object
     is not here. ``store`` is a folder of objects, to which all that is written goes: the trees of the answers and their new
     blobs are read from there. No work tree, index or ref is touched, and no merge driver of the user's is run. Raises GitError,
-    also where git is older than 2.38."""
+    also where git is older than 2.38; GitTimeoutError where a process of git's takes longer than ``seconds``."""
     if not asked:
         return []
     sides = {side: side_commit(repo, side) for ask in asked for side in (ask.ours, ask.theirs)}
     put_in(store, list({item.oid: item for item in sides.values()}.values()))
     git = _bound(repo, store)
+    git.timeout = git.timeout if seconds is None else seconds
     pairs = [(sides[ask.ours].oid, sides[ask.theirs].oid) for ask in asked]
     lines = "".join(f"{ours} {theirs}\n" for ours, theirs in pairs).encode()
     done = git.run(*_MERGE, "--stdin", stdin=lines)

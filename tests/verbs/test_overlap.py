@@ -312,3 +312,25 @@ def test_doctor_says_where_git_is_too_old(desk: Callable[[str], Sandbox], tmp_pa
     done = api.baton("doctor", env={"PATH": f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"})
     assert "note overlap: git 2.37 merges nothing in memory: where live tracks overlap is not told" in done.out
     assert "overlap" not in api.baton("doctor").out
+
+
+@pytest.mark.deep
+def test_a_merge_that_does_not_end_keeps_no_screen(desk: Callable[[str], Sandbox], tmp_path: Path) -> None:
+    api, web, real = desk("api"), desk("web"), shutil.which("git")
+    did(api, "add refunds", line(P, 10, "api"))
+    did(web, "rename things", line(P, 10, "web"))
+    (tmp_path / "bin").mkdir()
+    script = f'#!/bin/sh\ncase " $* " in *\' merge-tree \'*) exec sleep 3600;; esac\nexec {real} "$@"\n'
+    (tmp_path / "bin" / "git").write_text(script)
+    (tmp_path / "bin" / "git").chmod(0o755)
+    env = {"PATH": f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"}
+    assert " web " in web.baton("status", env=env).out
+    assert "1 file with api" in web.ok("status").out, "and what was not seen then is seen now"
+    did(web, "and more", line(P, 11, "web"))
+    endless = web.baton("overlap", env=env)
+    assert (endless.code, endless.out) == (
+        0,
+        "nothing that was compared overlaps, of 2 live tracks, as of their newest checkpoints\n",
+    )
+    assert "are not compared: an object of them is not here, or it takes too long" in endless.err
+    assert "'web' and 'api' are not compared" in web.baton("overlap").err, "it is not tried again"

@@ -43,17 +43,26 @@ def command(
                 {
                     "tracks": [_track(one) for one in known],
                     "overlaps": [document(one) for one in seen],
-                    "not_compared": [list(names) for names in found.unknown],
+                    "not_compared": [list(names) for names in (*found.unknown, *found.waiting)],
                 }
             )
         elif seen:
             with paged(ctx, baton):
                 _say(baton, seen, tracks=len(known))
         else:
-            terminal.say(f"nothing overlaps: {counted(len(known), 'live track')} merge, as of their newest checkpoints")
+            partly, those = bool(found.unknown or found.waiting), counted(len(known), "live track")
+            told = f"nothing that was compared overlaps, of {those}" if partly else f"nothing overlaps: {those} merge"
+            terminal.say(f"{told}, as of their newest checkpoints")
     left = len(every) - len(known)
     warn_all([f"{MOST} live tracks are compared, those of this machine first, and {left} are not"] if left else [])
-    warn_all([f"{in_quotes(a)} and {in_quotes(b)} are not compared: an object of them is not here" for a, b in found.unknown])
+    warn_all(
+        [
+            f"{in_quotes(a)} and {in_quotes(b)} are not compared: an object of them is not here, or it takes too long"
+            for a, b in found.unknown
+        ]
+    )
+    unseen = f"{counted(len(found.waiting), 'pair')} more: there was no time; 'git baton overlap' goes on"
+    warn_all([unseen] if found.waiting else [])
     return 1 if seen else 0
 
 
