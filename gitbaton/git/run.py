@@ -189,7 +189,7 @@ def configured(git: Git, settings: dict[str, str]) -> Git:
 
 def zsplit(raw: bytes) -> list[str]:
     """Return the NUL-ended fields of git's ``-z`` output, decoded as paths."""
-    return [os.fsdecode(field) for field in raw.split(b"\0")[:-1]]
+    return os.fsdecode(raw).split("\0")[:-1]
 
 
 TYPE_CHECKING = False

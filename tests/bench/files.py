@@ -85,8 +85,8 @@ def _rows(
             found = spent(words, path, env, stdin)
             times.setdefault(name, []).extend([found] if count else [])  # the first one warms up
     look = median(cpu for _, cpu in times["git status"])
-    for name, found in times.items():
-        wall, cpu = (median(column) for column in zip(*found, strict=True))
+    for name, taken in times.items():
+        wall, cpu = median(one for one, _ in taken), median(one for _, one in taken)
         beyond = cpu - look
         ratio = beyond / first.setdefault((watched, name), beyond) if name in works else 0
         verdict = f"{ratio:.2f} {'ok' if ratio <= _BUDGET else 'MISSED'}" if ratio else ""

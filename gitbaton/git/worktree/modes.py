@@ -403,15 +403,22 @@ def _scan(index: PrivateIndex, root: str, touched: Collection[str], mask: int) -
             doubtful.append(path)
         elif stat.S_ISREG(found.st_mode):
             modes[path] = found.st_mode
-            newest = max(newest, found.st_ctime_ns)
-    odd, rest = {path: mode for path, mode in modes.items() if _is_odd(path, mode, ALL, mask)}, ALL
+            if found.st_ctime_ns > newest:
+                newest = found.st_ctime_ns
+    odd, rest = _odd(modes, ALL, mask), ALL
     if len(odd) > _MANY:
         rest = Counter(mode & 0o666 | mode >> 2 & 0o111 for mode in odd.values()).most_common(1)[0][0]
-        odd = {path: mode for path, mode in modes.items() if _is_odd(path, mode, rest, mask)}
+        odd = _odd(modes, rest, mask)
     listed = {path: without_list(os.path.join(root, path), mode & ALL) for path, mode in odd.items()}
-    folders = tuple(sorted({path.rpartition("/")[0] for path in modes} - {""}))
+    folders = tuple(sorted({path[: path.rfind("/")] for path in modes if "/" in path}))
     known = _KnownModes(modes=Modes(listed=listed, rest=rest), folders=folders, doubtful=tuple(doubtful))
     return known, newest // 10**9 < began // 10**9
+
+
+def _odd(modes: Mapping[str, int], rest: int, mask: int) -> dict[str, int]:
+    """Return the files that must be listed; the modes of hundreds of thousands are but a few."""
+    kinds = {mode for mode in set(modes.values()) if _is_odd("", mode, rest, mask)}
+    return {path: mode for path, mode in modes.items() if mode in kinds} if kinds else {}
 
 
 def _load(place: str, key: str) -> _KnownModes | None:
