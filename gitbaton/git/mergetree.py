@@ -46,7 +46,7 @@ _SILENT = "exit 0"
 Stage = str | None  # "MODE ID" of a path in the base, in ours or in theirs; None where nothing stands
 Lines = tuple[int, int]
 _Both = tuple[tuple[Lines, ...], ...]  # of ours and of theirs
-_Placed = Callable[[Oid], Mapping[Oid, str]]
+_Placed = Callable[[Oid], Mapping[Oid, Sequence[str]]]
 
 
 @value
@@ -272,23 +272,29 @@ def _named(repo: Repo, ask: MergeAsk, pair: tuple[Oid, Oid], answer: MergeAnswer
     conflicts: dict[str, Conflict] = {}
     for path, found in answer.conflicts.items():
         plain = re.sub(rf"~(?:{'|'.join(pair)})(?:_\d+)?\Z", "", path)
-        here, there = (_at(repo, side.tree, plain, found.stages[n], places) for n, side in ((1, ask.ours), (2, ask.theirs)))
+        ours, theirs = ask.ours.tree, ask.theirs.tree
+        here = _at(repo, ours, theirs, plain, found.stages[1], places)
+        there = _at(repo, theirs, ours, plain, found.stages[2], places)
         conflicts[path] = replace(found, here=here, there=there)
     return replace(answer, conflicts=conflicts)
 
 
-def _at(repo: Repo, tree: Oid, path: str, entry: Stage, places: _Placed) -> str:
-    """The path at which a side's entry stands in its tree; ``path`` where it does not say."""
+def _at(repo: Repo, tree: Oid, other: Oid, path: str, entry: Stage, places: _Placed) -> str:
+    """The path at which a side's entry stands in its tree, of several the one that the other side has renamed; ``path`` where
+    it does not say."""
     if entry is None or lookup(repo.objects, tree, os.fsencode(path)) is not None:
         return path
-    return places(tree).get(entry.partition(" ")[2], path)
+    at = places(tree).get(entry.partition(" ")[2], [path])
+    return next((name for name in at if lookup(repo.objects, other, os.fsencode(name)) is None), at[0])
 
 
-def _places(repo: Repo, tree: Oid) -> dict[Oid, str]:
-    """By what stands in a tree the first path at which it does."""
-    rows = zsplit(repo.git.run("ls-tree", "-r", "-z", "--full-tree", tree).out)
-    fields = [row.partition("\t") for row in reversed(rows)]
-    return {what.rpartition(" ")[2]: path for what, _, path in fields}
+def _places(repo: Repo, tree: Oid) -> dict[Oid, list[str]]:
+    """By what stands in a tree the paths at which it does."""
+    found = dict[Oid, list[str]]()
+    for row in zsplit(repo.git.run("ls-tree", "-r", "-z", "--full-tree", tree).out):
+        what, _, path = row.partition("\t")
+        found.setdefault(what.rpartition(" ")[2], []).append(path)
+    return found
 
 
 def _with_lines(repo: Repo, git: Git, store: str, answers: Sequence[MergeAnswer | None]) -> list[MergeAnswer | None]:

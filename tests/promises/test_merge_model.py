@@ -192,10 +192,12 @@ class World:
         told = {path for path, (action, _) in said.items() if action in ("conflict", "refuse", "keep")}
         marked = {path for path, (_, reason) in said.items() if reason == "with conflict markers"}
         stops = set[str]().union(*(one.stops for one in answers))
+        # Git tells of a file by the name that either side gave it, and we by the one that it has here.
+        called = {old for tree in (ours, theirs) for old, new in renamed(box, fork, tree).items() if new in stops}
         for path in {*here, *after, *(path for one in answers for path in one.files)}:
             action, reason = said.get(path, ("", ""))
             below = any(path.startswith(f"{name}/") for name in told)
-            assert action != "conflict" or path in stops or reason.startswith("conflict markers"), (
+            assert action != "conflict" or path in stops | called or reason.startswith("conflict markers"), (
                 f"{what}\nno conflict: {path}"
             )
             if path in told or below:

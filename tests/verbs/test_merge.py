@@ -209,6 +209,36 @@ def test_what_both_took_from_a_third_track_is_in_both(desk: Desk) -> None:
     assert (web.path / P).read_text() == both_lines({10: "api", 20: "web on top"})
 
 
+def test_a_conflict_with_what_is_committed_here_is_one(desk: Desk) -> None:
+    api, web = desk("api"), desk("web")
+    did(api, "work", line(P, 10, "api"))
+    line(P, 10, "web")(web.path)
+    web.git("commit", "-qam", "web")
+    line("a.txt", 1, "web")(web.path)
+    assert said(web, "--merge", code=1) == {P: ("write", "with conflict markers")}
+    assert "<<<<<<< now\nweb\n=======\napi\n>>>>>>> track api\n" in (web.path / P).read_text()
+
+
+@pytest.mark.deep
+def test_of_files_with_the_same_bytes_the_one_in_conflict_is_named(desk: Desk) -> None:
+    api, web = desk("api"), desk("web")
+    did(api, "moved", move(P, "src/paid.py"), line("src/paid.py", 1, "api"))
+    did(web, "same bytes", write("a.txt", TEXT.replace("line 1\n", "web\n")), line(P, 1, "web"))
+    assert said(web, code=1) == {P: ("conflict", "line 1: track 'api' changed it too")}
+
+
+@pytest.mark.deep
+def test_what_was_merged_after_their_checkpoint_is_not_in_it(desk: Desk) -> None:
+    api, web = desk("api"), desk("web")
+    did(web, "mine", line(P, 30, "web"))
+    did(api, "the same", line(P, 10, "api"), line("a.txt", 1, "web"))
+    did(web, "more", line("a.txt", 1, "web"))
+    api.ok("merge", "web")
+    line(P, 30, "web more")(web.path)
+    assert said(web, code=0) == {P: ("write", "")}
+    assert (web.path / P).read_text() == both_lines({10: "api", 30: "web more"})
+
+
 @pytest.mark.deep
 def test_what_both_have_committed_since_is_the_newer_base(desk: Desk) -> None:
     api, web = desk("api"), desk("web")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from datetime import datetime
 
 from gitbaton.base.codec import first_line, in_quotes
 from gitbaton.base.errors import BatonError, NotFoundError, RecordError, UsageError
@@ -175,7 +176,7 @@ class MergeGoal(Goal):
         if before is not None:
             closer = other[0]
         elif other and at_head is not None:  # into HEAD first, and what is not committed on top of that
-            apart, reason = frozenset(other[0].stays), _COMMITTED
+            apart, reason = other[0].marked.union(other[0].stays), _COMMITTED
             rows = {path: d.then for path, d in other[0].changes.items() if path not in apart}
             both = changed_tree(self.scene.index, rows, at_head) if rows else at_head
             on_top = MergeAsk(ours=MergeSide(tree=tree, head=head), theirs=MergeSide(tree=both, head=head))
@@ -323,7 +324,10 @@ class MergeGoal(Goal):
         for ref in apart:
             with suppress(BatonError):
                 state = self.store.chain(ref, None, 1).items[0].checkpoint.files
-                them |= self._taken(ref, theirs, self.theirs) if state is not None and state.worktree.same(theirs) else {}
+                until = self.target.checkpoint.created
+                them |= (
+                    self._taken(ref, theirs, self.theirs, until) if state is not None and state.worktree.same(theirs) else {}
+                )
         mine, there = us.pop(self.target.checkpoint.track, {}), them.pop(self.track, {})
         ours = {path: entry for path, entry in there.items() if path in self._still(there)} if there else {}
         both = [{p: entry for p, entry in us[t].items() if them[t].get(p, _NONE) == entry} for t in us.keys() & them.keys()]
@@ -352,7 +356,7 @@ class MergeGoal(Goal):
         ends = [Difference(path=path, now=self._entry(self.base, path), then=entry) for path, entry in rows.items()]
         return {d.path for d in self._standing([d for d in ends if d.now != d.then], self.scene.tree)}
 
-    def _taken(self, ref: str, place: WorktreeId, files: Oid) -> dict[str, _Rows]:
+    def _taken(self, ref: str, place: WorktreeId, files: Oid, until: datetime | None = None) -> dict[str, _Rows]:
         """Return what merges of a work tree brought that still stands in its files: of each track its entries by path."""
         taken = dict[str, _Rows]()
         try:
@@ -364,6 +368,8 @@ class MergeGoal(Goal):
             begun, state = known[found.begun.get(step.id, step.id)], step.checkpoint.files
             done = begun.checkpoint.restore
             if done is None or done.op != "merge" or state is None or not state.worktree.same(place):
+                continue
+            if until is not None and begun.checkpoint.created > until:
                 continue
             with suppress(BatonError):  # what is gone, or cannot be read, is merged as if it had not been
                 then, (_, after, touched) = self.baton.resolve(done.target), stepped(self.store, step)
