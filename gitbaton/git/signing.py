@@ -19,6 +19,7 @@ from gitbaton.git.objects import Algorithm, is_oid, new_object
 from gitbaton.git.repo import PROGRAMS, Repo
 from gitbaton.git.run import Git, checked
 
+_AT_ONCE = 100  # signed commits that one process judges
 MAX_SIGNED = 64 << 10  # bytes of a signed commit; an RSA key of 16,384 bits takes 5,000
 _NOBODY = {
     **{f"GIT_{who}_NAME": "gitbaton" for who in ("AUTHOR", "COMMITTER")},
@@ -109,7 +110,7 @@ def _first_key(repo: Repo) -> Iterator[str]:
 
 
 def check(repo: Repo, signed: Sequence[bytes]) -> list[SignatureCheck]:
-    """Return what git says of each of some commits that ``signed_text`` knows, in one process. Where the user has no
+    """Return what git says of each of some commits that ``signed_text`` knows, in few processes. Where the user has no
     ``gpg.ssh.allowedSignersFile`` the user's own key is the only one that is trusted. Raises GitError."""
     if not signed:
         return []
@@ -133,7 +134,20 @@ def check(repo: Repo, signed: Sequence[bytes]) -> list[SignatureCheck]:
 
 
 def _letters(git: Git, asked: Iterable[Oid]) -> dict[Oid, SignatureCheck]:
-    """Return what git says of signed commits, all in one process."""
+    """Return what git says of signed commits: one process for many, as many at once as there are processors, for git waits
+    for a program of the key's twice a signature."""
+    oids = list(asked)
+    if len(oids) <= _AT_ONCE:
+        return _said(git, oids)
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        each = pool.map(lambda at: _said(git, oids[at : at + _AT_ONCE]), range(0, len(oids), _AT_ONCE))
+        return {oid: said for found in each for oid, said in found.items()}
+
+
+def _said(git: Git, asked: Sequence[Oid]) -> dict[Oid, SignatureCheck]:
+    """Return what git says of signed commits in one process. Raises GitError."""
     words = ("--no-walk=unsorted", "--stdin", "-s", "-z", "--no-show-signature", "--no-color", _FORMAT)
     result = git.run("log", *words, stdin="".join(f"{oid}\n" for oid in asked).encode())
     fields = iter(checked(result, "log").decode("utf-8", "replace").split("\0")[:-1])

@@ -386,15 +386,23 @@ def verdicts(store: Store, asked: Iterable[Stored]) -> tuple[dict[Place, Vouched
     found, warnings, tracks = dict[Place, Vouched](), list[str](), dict[str, list[Stored]]()
     for stored in asked:
         tracks.setdefault(stored.checkpoint.track, []).append(stored)
+    rounds = list[tuple[dict[Oid, Stored], dict[Oid, Collection[Oid]]]]()  # in each an id stands once
     for track, items in tracks.items():
+        found |= {(track, stored.id): _MISSING for stored in items}
         signed, said = signatures_of(store, track)
-        judged = vouched(store, [subject(store, stored) for stored in items if stored.id in signed], signed)
-        for stored in items:
-            verdict, own = judged.get(stored.id, _MISSING), decode(stored.raw).track
-            if verdict.state != "missing" and own != track:  # which the ref's name hides
-                verdict = Vouched(state="other", why=f"track {in_quotes(own)}")
-            found[track, stored.id] = verdict
         warnings += said
+        theirs = {stored.id: stored for stored in items if stored.id in signed}
+        if not rounds or not theirs.keys().isdisjoint(rounds[-1][0]):
+            rounds.append(({}, {}))
+        rounds[-1][0].update(theirs)
+        rounds[-1][1].update((oid, signed[oid]) for oid in theirs)
+    for those, blobs in rounds:
+        judged = vouched(store, [subject(store, stored) for stored in those.values()], blobs)
+        for oid, stored in those.items():
+            track, own = stored.checkpoint.track, decode(stored.raw).track
+            if own != track:  # which the ref's name hides
+                judged[oid] = Vouched(state="other", why=f"track {in_quotes(own)}")
+            found[track, oid] = judged[oid]
     return found, warnings
 
 
