@@ -415,13 +415,18 @@ def edit_notes(objects: Objects, tree: Oid | None, commit: Oid, blob: Oid) -> li
     return made
 
 
-def walk_notes(objects: Objects, tree: Oid, spent: str = "") -> Iterator[tuple[Oid, Oid]]:
-    """Yield every note of a notes tree: the id of the object it is for, and its blob. Raises RecordError for a tree not
-    there."""
+def walk_notes(objects: Objects, tree: Oid, beside: Oid | None = None, spent: str = "") -> Iterator[tuple[Oid, Oid]]:
+    """Yield every note of a notes tree: the id of the object it is for, and its blob; ``beside``: another such tree, of which
+    that is left out which stands there in the same place. Raises RecordError for a tree not there."""
     length = 40 if objects.algorithm == "sha1" else 64
+    there = {entry.name: entry for entry in _notes_tree(objects, beside)} if beside is not None else {}
     for entry in _notes_tree(objects, tree):
+        other = there.get(entry.name)
+        if entry == other:
+            continue
         if _is_fan(entry) and len(spent) < length - 2:
-            yield from walk_notes(objects, entry.oid, spent + entry.name.decode())
+            below = other.oid if other is not None and _is_fan(other) else None
+            yield from walk_notes(objects, entry.oid, below, spent + entry.name.decode())
         elif not entry.is_tree and _DIGITS.match(entry.name) and len(spent) + len(entry.name) == length:
             yield spent + entry.name.decode(), entry.oid
 

@@ -24,7 +24,7 @@ from gitbaton.checkpoints.store.meta import Meta
 from gitbaton.checkpoints.store.read import SLACK
 from gitbaton.checkpoints.store.refs import IMPORTED, META, RUNS, SIGNATURES, TRANSCRIPTS, fetched_ref, signatures_ref
 from gitbaton.checkpoints.store.write import NOBODY
-from gitbaton.git.objects import NewObject, author_at, walk_notes
+from gitbaton.git.objects import NewObject, TreeEntry, author_at, find_notes, read_notes, walk_notes
 from gitbaton.git.reffiles import below
 from gitbaton.runs.journal.chain import read
 
@@ -508,17 +508,17 @@ def more_notes(store: Store, commit: Oid, entry_of: Callable[[Oid, Oid, bytes], 
 def _differing(store: Store, *commits: Oid | None) -> Iterator[tuple[Oid, bytes, bytes]]:
     """Yield the notes of the first of two commits of notes that are not the second's, each with the object that it is for,
     and beside the other's. Raises RecordError for what is none, or cannot be read."""
-    notes: list[dict[Oid, list[Oid]]] = []
-    for commit in commits:
-        tree = store.tree_of(commit)
+    first, second = (store.tree_of(commit) for commit in commits)
+    for commit, tree in zip(commits, (first, second), strict=True):
         if commit is not None and tree is None:
             raise RecordError(f"{commit} is not a commit of notes")
-        found: dict[Oid, list[Oid]] = {}
-        for target, blob in walk_notes(store.objects, tree) if tree else ():
-            found.setdefault(target, []).append(blob)
-        notes.append(found)
-    for target, blobs in notes[0].items():
-        others = notes[1].get(target, [])
+    found = [target for target, _ in walk_notes(store.objects, first, second)] if first else []
+    known = dict[Oid, list[TreeEntry]]()
+    for tree in (first, second):
+        if tree is not None:
+            read_notes(store.objects, tree, found, known)
+    for target in dict.fromkeys(found):
+        blobs, others = (find_notes(store.objects, tree, target, known) for tree in (first, second))
         if blobs != others:
             yield target, _raw(store, blobs), _raw(store, others)
 
