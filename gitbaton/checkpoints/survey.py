@@ -35,7 +35,7 @@ from gitbaton.checkpoints.store import Store
 from gitbaton.checkpoints.store.chain import MAX_COMMIT, beside
 from gitbaton.checkpoints.store.provenance import of_track
 from gitbaton.git import questions
-from gitbaton.git.objects import TreeEntry, new_object, parse_commit
+from gitbaton.git.objects import TreeEntry, new_object
 from gitbaton.git.repo import no_id
 from gitbaton.git.treediff import Pair, PathChange, changed_in_none, differences, read_entries
 
@@ -111,10 +111,8 @@ class Surveyor:
         asked = list(dict.fromkeys([*filter(None, oids), *heads]))
         for oid, found in zip(asked, self.objects.read_many(asked, 0), strict=True):
             self._kinds |= {oid: found.kind} if found is not None else {}
-        for oid, found in zip(heads, self.objects.read_many(heads, MAX_COMMIT), strict=True):
-            with suppress(RecordError):
-                if found is not None and found.kind == "commit" and found.data:
-                    self._trees[oid] = parse_commit(found.data).tree
+        with suppress(RecordError):
+            self._trees |= self.store.trees_of(heads)
 
     def learn_changes(self, asked: Sequence[tuple[Surveyor, Sequence[Stored]]]) -> None:
         """Tell apart at once the trees that several surveyors, each of some newest checkpoints, will ask about."""

@@ -630,3 +630,24 @@ def test_after_a_prune_files_are_counted_against_the_checkpoint_below(repo: Sand
     assert counts() == ["0 5", "0 4", "2 3", "0 2", "1 1", "0 0"]
     repo.ok("forget", "t~1", "t~2", "t~4", "--yes")
     assert counts() == ["2 5", "1 2", "0 0"] and counts("--", "a.txt") == ["2 5", "1 2"] and counts("-1") == ["2 5"]
+
+
+@pytest.mark.deep
+def test_what_lies_far_back_in_many_tracks_is_found_however_few_are_asked_for(repo: Sandbox) -> None:
+    repo.commit()
+    many_tracks(repo.path, 30, depth=180)
+
+    def steps(*words: str) -> list[str]:
+        rows = repo.ok("log", "--all", "--json", *words).json["checkpoints"]
+        return [row["step"] for row in rows]
+
+    for pattern in ("step 3 ", "step 170 ", "step 1[0-7]9 "):  # below the first 4,000, among them, and here and there
+        whole = steps("--grep", pattern)
+        assert len(whole) in (30, 240)
+        assert all(steps("--grep", pattern, "-n", str(n)) == whole[:n] for n in (1, 20, 200))
+    torn = repo.path / ".git" / "refs" / "baton" / "tracks" / track(3)
+    torn.parent.mkdir(parents=True, exist_ok=True)
+    torn.write_text(f"{'1' * 40}\n")
+    found = repo.baton("log", "--all", "--json", "--grep", "step 3 ", "-n", "5")
+    assert [row["step"] for row in found.json["checkpoints"]] == [f"step 3 of agent {n}" for n in (29, 28, 27, 26, 25)]
+    assert found.code == 0 and track(3) in found.err

@@ -268,6 +268,11 @@ class Chains:
         found = self.commit(commit)
         return found.tree if found is not None else None
 
+    def trees_of(self, commits: Sequence[Oid]) -> dict[Oid, Oid]:
+        """Return the trees of those of many commits that can be read; by few processes."""
+        found = zip(commits, self.objects.read_many(commits, MAX_COMMIT), strict=True)
+        return {oid: parse_commit(o.data).tree for oid, o in found if o is not None and o.kind == "commit" and o.data}
+
     def base_tree(self, head: Oid | None) -> Oid:
         """Return the tree that files are counted against where no checkpoint came before: HEAD's; the empty tree where HEAD is
         unborn or its commit is not here."""

@@ -116,13 +116,16 @@ def picked(store: Chains, wanted: Selection, starts: Sequence[Oid], limit: int |
     """Return the commits of the chain from each start on that are wanted, newest first, with a ``limit`` the newest so many of
     all and those that are as old as the last of these; and with them those that are no checkpoint, which the reader reports.
     Raises GitError."""
-    kept, most = list[_Link](), limit
+    kept, links, trees = list[_Link](), list[_Link](), dict[Oid, Oid]()
     for most in (None,) if limit is None else (*_PARTS, None):
-        links = _links(store, wanted, starts, most)
-        trees = {link.oid: link.tree for link in links}
-        kept = [link for link in links if link.oid != store.root and link.fits]
+        more = _links(store, wanted, starts, most, len(links))
+        if more is None:  # torn: all that can be read is looked at, and where it began does not matter
+            more, links, kept, most = _torn_links(store, wanted, starts), [], [], None
+        trees |= {link.oid: link.tree for link in more}
+        fitting = [link for link in more if link.oid != store.root and link.fits]
         if wanted.paths or wanted.text is not None:
-            kept = _changing(store, wanted, kept, trees)
+            fitting = _changing(store, wanted, fitting, trees)
+        links, kept = [*links, *more], [*kept, *fitting]
         if limit is None or most is None or len(links) < most:
             break
         if len(kept) >= limit > 0 and kept[limit - 1].seconds > links[-1].seconds:
@@ -137,11 +140,12 @@ def wants(wanted: Selection, raw: bytes) -> bool:
     return not wanted.paths and wanted.text is None and _fits(b"\n\n" + raw, wanted)
 
 
-def _links(store: Chains, wanted: Selection, starts: Sequence[Oid], most: int | None) -> list[_Link]:
-    """Return chains as one process tells them, the newest of all first; one that is torn, as far as it can be read."""
+def _links(store: Chains, wanted: Selection, starts: Sequence[Oid], most: int | None, past: int = 0) -> list[_Link] | None:
+    """Return the links of chains as one process tells them, the newest of all first, ``most`` less the ``past`` that were told
+    before; None where one of them is torn."""
     if not starts:  # git would walk from HEAD
         return []
-    words = [] if most is None else [f"--max-count={most}"]
+    words = [f"--skip={past}"] + ([] if most is None else [f"--max-count={most - past}"])
     for name, moment in (("max", wanted.since), ("min", wanted.until)):
         words += [f"--{name}-age={int(moment.timestamp())}"] if moment is not None else []
     git = store.repo.git.changed({}, "log.showSignature=false")
@@ -152,11 +156,17 @@ def _links(store: Chains, wanted: Selection, starts: Sequence[Oid], most: int | 
         for head, _, text in (row.partition(b"\n") for row in rows):
             oid, seconds, tree, parent = head.decode("ascii").split(" ")[:4]
             links.append(_link(store, wanted, oid, int(seconds), tree, parent, text))
-    if process.finish().code == 0:
-        return links
+    return links if process.finish().code == 0 else None
+
+
+def _torn_links(store: Chains, wanted: Selection, starts: Sequence[Oid]) -> list[_Link]:
+    """Return the links of chains of which some are torn, each as far as it can be read."""
+    told = _links(store, wanted, starts, None)
+    if told is not None:
+        return told
     if len(starts) > 1:
-        return list({link.oid: link for start in starts for link in _links(store, wanted, [start], most)}.values())
-    oids, links = store.objects.first_parents(starts[0]), []
+        return list({link.oid: link for start in starts for link in _torn_links(store, wanted, [start])}.values())
+    oids, links = store.objects.chains(starts).get(starts[0], []), list[_Link]()
     for oid, found in zip(oids, store.objects.read_many(oids, MAX_COMMIT), strict=True):
         try:
             commit = parse_commit(found.data if found is not None and found.kind == "commit" and found.data else b"")
@@ -235,8 +245,10 @@ def _first_base(store: Chains, message: bytes) -> Oid | None:
 def _changing(store: Chains, wanted: Selection, links: Sequence[_Link], trees: Mapping[Oid, Oid]) -> list[_Link]:
     """Return the commits that changed files against the checkpoint before, as pathspecs and a string ask; one git process."""
     pairs: dict[Oid, str] = {}
+    above = [link.parent for link in links if link.parent not in (store.root, "") and not trees.get(link.parent)]
+    known = {**trees, **store.trees_of(above)}
     for link in links:
-        before = trees.get(link.parent) or store.tree_of(link.parent)
+        before = known.get(link.parent) or store.tree_of(link.parent)
         if link.parent == store.root:
             before = store.base_tree(_first_base(store, link.message))
         if before and link.tree != before and link.files:
