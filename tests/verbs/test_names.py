@@ -13,12 +13,14 @@ import pytest
 
 from gitbaton import Baton
 from gitbaton.base.codec import encode, encode_track, message
-from gitbaton.base.errors import AmbiguousNameError, NotFoundError, UsageError
+from gitbaton.base.errors import AmbiguousNameError, BatonError, NotFoundError, UsageError
 from gitbaton.base.model import Stored
 from gitbaton.git.repo import Door
 from tests.kit import Sandbox
 from tests.kit.agents import Client
+from tests.kit.moments import Args, at
 from tests.kit.talks import Talk
+from tests.kit.threads import git_called
 from tests.kit.tiers import deep, some
 from tests.rooms.codec.test_codec import blob_id, checkpoint
 
@@ -276,6 +278,67 @@ def test_an_old_track_called_head_and_heads_commit_are_two_things(repo: Sandbox)
     )
 
 
+def answers(repo: Sandbox, names: list[str]) -> list[tuple[object, ...]]:
+    """What each name means, or how it is refused."""
+    told: list[tuple[object, ...]] = []
+    with repo.open(door="binary") as opened:
+        for name in names:
+            try:
+                found = opened.resolve(name)
+                told.append((found.id, found.commit, found.checkpoint.track, found.foreign))
+            except BatonError as error:
+                told.append((type(error), error.message, error.hints))
+    return told
+
+
+@pytest.mark.deep
+def test_ids_that_were_kept_change_no_answer(repo: Sandbox, baton: Baton) -> None:
+    kept = repo.path / ".git/baton/ids"
+    take(baton, "main", 3)
+    repo.commit("next")
+    ids = [*fill(repo, "many", *({"step": f"s{n}"} for n in range(1100))), *(s.id for s in take(baton, "side", 2))]
+    take(baton, "labelled", label=ids[7][:6])
+    take(baton, "renamed", 2, set_current=False)
+    old = [s.id for s in baton.store.history("renamed").items]
+    repo.ok("tracks", "rename", "renamed", "new")
+    repo.git("update-ref", "refs/baton/tracks/twin", "refs/baton/tracks/side")
+    repo.git("update-ref", "refs/baton/remotes/hub/tracks/abroad", "refs/baton/tracks/many~150")
+    mixed = [repo.head(), repo.head()[:9], "HEAD~1", "0" * 40, "beef", ids[3] + "^", ids[7][:6], old[0][:9], ids[-1][:8]]
+    names = ["HEAD", *(oid[:4] for oid in ids[::100]), *ids[::250], *old, *mixed]
+
+    def without() -> list[tuple[object, ...]]:
+        told = list[tuple[object, ...]]()
+        for name in names:
+            kept.unlink(missing_ok=True)
+            told += answers(repo, [name])
+        return told
+
+    assert without() == answers(repo, names) and kept.exists()
+    repo.git("update-ref", "refs/baton/tracks/many", "refs/baton/tracks/many~5")
+    repo.git("update-ref", "-d", "refs/baton/remotes/hub/tracks/abroad")
+    repo.ok("tracks", "delete", "twin", "--yes")
+    take(baton, "side", 2)
+    shorter = answers(repo, names)
+    assert shorter == without() != []
+    whole = kept.read_bytes()
+    for damaged in (b"", b"x", whole[:-30], whole.replace(b" ", b"  "), whole.replace(b"ids 1", b"ids 2")):
+        kept.write_bytes(damaged)
+        assert answers(repo, names) == shorter, damaged[:50]
+    kept.write_bytes(whole)
+    repo.ok("forget", ids[0], "--yes")
+    assert not kept.exists()  # what was forgotten is not named there, either
+
+
+@pytest.mark.deep
+def test_an_id_is_found_without_reading_every_record_again(repo: Sandbox) -> None:
+    ids, began = fill(repo, "many", *({"step": f"s{n}"} for n in range(1100))), list[Args]()
+    for many in (True, False):
+        began.clear()
+        with repo.open(door="binary") as opened, at("os.posix_spawn", git_called("cat-file"), began.append):
+            assert opened.resolve(ids[600][:12]).id == ids[600]
+        assert (len(began) > 1) == many  # many objects are worth processes of their own
+
+
 def test_a_record_that_is_not_canonical_is_found_by_its_label(repo: Sandbox, baton: Baton) -> None:
     take(baton, "main")
     root = repo.git("rev-parse", "refs/baton/tracks/main~1")
@@ -348,8 +411,8 @@ def test_a_caret_is_the_one_before_whatever_stands_before_it(repo: Sandbox, bato
         "ready^": 1,
     }
     wanted |= {f"{ids[3]}^": 2, f"{ids[2][:8]}^^": 0, f"{ids[3]}~2": 1, "@": 3}
-    for name, at in wanted.items():
-        assert baton.resolve(name).id == ids[at], name
+    for name, place in wanted.items():
+        assert baton.resolve(name).id == ids[place], name
     assert baton.resolve("@^", "main").id == ids[2]
     for name, said in (
         ("@^^^^", "track 'main' has only 4 checkpoints"),

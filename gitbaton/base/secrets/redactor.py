@@ -13,8 +13,9 @@ from gitbaton.base.secrets.shipped import ENTROPY, SHIPPED
 from gitbaton.base.values import TYPE_CHECKING, replace, value
 
 if TYPE_CHECKING:
-    from typing import Literal
+    from typing import Literal, TypeVar
 
+    T = TypeVar("T")
     Match = tuple[int, int, int, str]  # start, end, the rule's place and the kind
     Mode = Literal["on", "off", "strict"]
 else:
@@ -41,7 +42,8 @@ _PLACEHOLDER = r"\[redacted:[a-z][a-z0-9-]{1,30}\]"
 _SHORT = ("pass", "pw", "pwd", "passcode")
 _SHORT_KEY = r"(?is)(?:.{0,100}[_.-])?(?:pass|pw|pwd|passcode)"
 _ROUNDS = 1000  # what is redacted can bring other secrets to light, each time in fewer words
-_FITTING, _KNOWN = 4096, 1000  # characters of a text that is known to hold no secret, and how many of them are
+_FITTING, _KNOWN = 4096, 4 << 20  # characters of a text that is known to hold no secret, and of all of them
+_ENTRY = 200  # characters that one more costs
 _ENDLESS = "nothing is recorded: the scanner for secrets failed: it comes to no end"
 _MARK = "[redacted:"
 _STRING = r'(?s)"([^"\\]*+(?:\\.[^"\\]*+)*+)"([ \t]{0,32}:)?'
@@ -135,6 +137,11 @@ class SecretMatch:
     end: int
 
 
+def _with(item: T, **changes: object) -> T:
+    """Return a value with some fields changed; the very same one where they are as they were."""
+    return item if all(getattr(item, name) == new for name, new in changes.items()) else replace(item, **changes)
+
+
 class Redactor:
     """Finds secrets by the rules of this room.
 
@@ -146,7 +153,7 @@ class Redactor:
     def __init__(self, mode: Mode = "on", allow: tuple[str, ...] = ()) -> None:
         self.mode = mode
         self.allow = list[re.Pattern[str]]()
-        self._clean = set[str]()  # texts without a secret
+        self._clean, self._left = set[str](), _KNOWN  # texts without a secret, and the room for more
         for pattern in allow:
             try:
                 self.allow.append(re.compile(pattern))
@@ -161,7 +168,10 @@ class Redactor:
         for _ in range(_ROUNDS):
             found = self.find(text, sure=False)
             if not found:
-                if len(text) <= _FITTING and len(self._clean) < _KNOWN:  # decisions are told right after
+                if len(text) <= _FITTING:  # decisions are told right after, and by each checkpoint that carries them
+                    self._left -= len(text) + _ENTRY
+                    if self._left < 0:
+                        self._clean, self._left = set(), _KNOWN
                     self._clean.add(text)
                 return text
             for finding in reversed(found):
@@ -200,8 +210,7 @@ class Redactor:
         """Return the checkpoint with all its words redacted; the very same one where there is nothing to redact."""
         if self.mode == "off":
             return c
-        carried = c.carried and replace(c.carried, step=self.text(c.carried.step))
-        new = replace(
+        return _with(
             c,
             step=self.text(c.step),
             note=self.text(c.note),
@@ -209,28 +218,27 @@ class Redactor:
             decisions=tuple(map(self.text, c.decisions)),
             label=None if c.label is None else self.text(c.label),
             extra=self._extra(c.extra),
-            agent=c.agent and (replace(c.agent, model=self.text(c.agent.model)) if c.agent.model else c.agent),
-            carried=carried,
+            agent=c.agent and (_with(c.agent, model=self.text(c.agent.model)) if c.agent.model else c.agent),
+            carried=c.carried and _with(c.carried, step=self.text(c.carried.step)),
             observed=c.observed and self.observed(c.observed),
             standing=c.standing and self._standing(c, c.standing),
-            turn=c.turn and replace(c.turn, edited=self.paths(c.turn.edited)),
-            imported=c.imported and replace(c.imported, prompt=self.text(c.imported.prompt), said=self.text(c.imported.said)),
+            turn=c.turn and _with(c.turn, edited=self.paths(c.turn.edited)),
+            imported=c.imported and _with(c.imported, prompt=self.text(c.imported.prompt), said=self.text(c.imported.said)),
         )
-        return c if new == c else new
 
     def _standing(self, c: Checkpoint, s: Standing) -> Standing:
         """Return what stays of a checkpoint's words: its kept note, and the names of its kept extras as those are redacted."""
         names = dict(zip((key for key, _ in c.extra), (key for key, _ in self._extra(c.extra)), strict=True))
-        return replace(s, note=self.text(s.note), extra=tuple(names.get(key, key) for key in s.extra))
+        return _with(s, note=self.text(s.note), extra=tuple(names.get(key, key) for key in s.extra))
 
     def observed(self, o: Observed) -> Observed:
         """Return what a client had on record, with all its words redacted."""
         plans = (
-            replace(plan, title=self.text(plan.title), items=tuple(replace(i, text=self.text(i.text)) for i in plan.items))
+            _with(plan, title=self.text(plan.title), items=tuple(_with(i, text=self.text(i.text)) for i in plan.items))
             for plan in o.plans
         )
         tests = (
-            replace(
+            _with(
                 t,
                 command=self.text(t.command),
                 names=tuple(map(self.text, t.names)),
@@ -240,7 +248,7 @@ class Redactor:
             for t in o.tests
         )
         asked = tuple(map(self.prompt, o.asked))
-        return replace(o, plans=tuple(plans), tests=tuple(tests), asked=asked, edited=self.paths(o.edited))
+        return _with(o, plans=tuple(plans), tests=tuple(tests), asked=asked, edited=self.paths(o.edited))
 
     def paths(self, paths: Iterable[str]) -> tuple[str, ...]:
         """Paths that are told, with what looks like a secret in them redacted; each once."""
@@ -248,7 +256,7 @@ class Redactor:
 
     def prompt(self, one: Prompt) -> Prompt:
         """Return what the user said, with its words redacted."""
-        return replace(one, text=self.text(one.text), about=self.text(one.about))
+        return _with(one, text=self.text(one.text), about=self.text(one.about))
 
     def told(self, told: Told) -> Told:
         """Return what was said, with all its words redacted."""

@@ -435,7 +435,7 @@ class Needles:
 
     @cached_property
     def _alike(self) -> dict[str, list[str]]:
-        """Those words that begin alike, by the shortest of them: where that stands, the others are asked for."""
+        """Return the words that begin alike, by the shortest of them: where that stands, the others are asked for."""
         first = [word for word in self.words if not any(word != one and word.startswith(one) for one in self.words)]
         return {word: [one for one in self.words if one.startswith(word)] for word in first}
 

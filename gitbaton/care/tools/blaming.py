@@ -347,8 +347,10 @@ def _parents(
         return first.setdefault((*held[commit].items(),), commit) if commit in held else commit
 
     def arrive(oid: Oid | None) -> list[Oid]:
+        if oid is None or oid not in known:
+            return [oid] if oid else []
         met = [*newest.values(), *(found for restored in brought.values() for found in restored)]
-        todo, before = [oid] if oid else [], list(dict.fromkeys(found for found in met if found in held))
+        todo, before = [oid], list(dict.fromkeys(found for found in met if found in held))
         while todo:
             at = todo.pop()
             if at in known:
@@ -356,7 +358,7 @@ def _parents(
                 if before:
                     parents[at] = [*before, *above]
                 todo += above
-        return [oid] if oid else []
+        return [oid]
 
     for stored in moments:
         done, track, place = stored.checkpoint.restore, stored.checkpoint.track, _place(stored)

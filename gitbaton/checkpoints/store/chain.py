@@ -62,6 +62,8 @@ STALE_SECONDS = 10.0  # after which a lock file beside a ref is that of a killed
 _MAX_BROKEN = 100
 _FEW = 100  # refs that are sooner looked at one by one than in a listing of all
 
+KeptChains = dict[tuple[str | None, Oid], tuple[Stored, ...]]  # by the track and the tip
+
 
 @value
 class Problem:
@@ -105,6 +107,7 @@ class Chains:
         self._elsewhere: dict[str, list[tuple[str, Oid]]] | None = None
         self._ahead: Mapping[Oid, list[Oid]] = {}
         self._recalled: Mapping[Oid, Stored] = {}
+        self.kept: KeptChains | None = None  # chains that were read, by their tips
         self.pick: Callable[[Sequence[Oid], int | None], dict[Oid, list[Oid]]] | None = None  # where only some are wanted
 
     def chains(self, listed: Mapping[str, Oid] | None = None) -> tuple[dict[str, Oid], list[Problem]]:
@@ -375,7 +378,10 @@ class Chains:
                 if oid not in links or (found and oids[0] == oid and (found[0] is None or found[0].kind != "commit")):
                     yield self.chain(ref, track)
                 else:
-                    yield self._read(ref, track, oids, iter(found))
+                    history = self._read(ref, track, oids, iter(found))
+                    if self.kept is not None and oids == [*(s.commit for s in history.items), self.root]:
+                        self.kept[track, oid] = history.items
+                    yield history
             except (RecordError, NotFoundError, GitError) as error:
                 yield error
 
@@ -404,6 +410,10 @@ class Chains:
 
     def newest(self, tip: Stored) -> Iterator[Stored]:
         """Yield a tip and the checkpoints below it, one by one: for the first few of a long chain. A broken record ends it."""
+        kept = (self.kept or {}).get((_chain_of(tip), tip.commit))
+        if kept is not None:
+            yield from kept
+            return
         yield tip
         commit = self.commit(tip.commit)
         while commit is not None and commit.parents and commit.parents[0] != self.root:
@@ -415,6 +425,17 @@ class Chains:
                 return
             yield stored
             commit = parse_commit(found.data) if found is not None and found.data is not None else None
+
+    @contextmanager
+    def keeping(self) -> Iterator[None]:
+        """Keep the chains that are read whole until the end of the block: ``newest`` does not read them again."""
+        kept: KeptChains = {}
+        self.kept = kept
+        try:
+            yield
+        finally:
+            self.kept = None
+            kept.clear()
 
     def tip_at(self, ref: str, track: str | None = None) -> Stored | None:
         """Return the newest checkpoint of the chain at a ref of any name; None when there is none. Raises RecordError."""

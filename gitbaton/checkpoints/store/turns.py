@@ -315,8 +315,10 @@ def _recorded(store: Store, stored: Stored) -> _Begun | None:
 def _prompt(c: Checkpoint) -> str:
     """Return the last thing that the user said in the turn of a checkpoint, as its step or its client's records have it."""
     said = c.step.partition(": ")[2].rpartition(LAST_PROMPT)[2] if c.step.startswith(_TURNS) else ""
+    if said:
+        return said
     asked = [one.text for one in (c.observed.asked if c.observed is not None else ()) if not one.earlier]
-    return said or (asked[-1] if asked else "")
+    return asked[-1] if asked else ""
 
 
 def _settle(store: Store, waiting: list[_Begun], stored: Stored) -> Iterator[Span]:

@@ -79,7 +79,7 @@ def command(
         return _trace(ctx, file or "HEAD")
     if file is None:
         raise UsageError("missing argument 'FILE'", f"{ctx.command_path} FILE")
-    with opened(ctx) as baton, tempfile.TemporaryDirectory(prefix="gitbaton-") as scratch:
+    with opened(ctx) as baton, baton.store.keeping(), tempfile.TemporaryDirectory(prefix="gitbaton-") as scratch:
         found, warnings = of_file(baton, scratch, ctx.obj.repo_root, file, lines or ())
         warn_all(warnings)
         behind = turns_behind(baton, found)
@@ -199,7 +199,7 @@ def why(
     if words[2:]:
         raise UsageError(f"unexpected argument {in_quotes(words[2])}", f"'{ctx.command_path} -h' shows what there is")
     file, number = line_named(":".join(words))
-    with opened(ctx) as baton, tempfile.TemporaryDirectory(prefix="gitbaton-") as scratch:
+    with opened(ctx) as baton, baton.store.keeping(), tempfile.TemporaryDirectory(prefix="gitbaton-") as scratch:
         [line], warnings = of_file(baton, scratch, ctx.obj.repo_root, file, [f"{number},+1"])
         warn_all(warnings)
         older, turn = before(baton, line), turns_behind(baton, [line]).get(line.number)

@@ -439,7 +439,7 @@ def why(baton: Baton, call: ToolCall) -> Answer:
     from gitbaton.cli.commands.blame import line_document, line_named, of_file, why_lines
 
     file, number = line_named(call.given["place"])
-    with tempfile.TemporaryDirectory(prefix="gitbaton-") as scratch:
+    with baton.store.keeping(), tempfile.TemporaryDirectory(prefix="gitbaton-") as scratch:
         [found], warnings = of_file(baton, scratch, call.place, file, [f"{number},+1"])
         older, turn = before(baton, found), turns_behind(baton, [found]).get(found.number)
         rows = why_lines(baton, _look(baton), file, found, older, turn)

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gitbaton.base.errors import UsageError
-from gitbaton.base.model import Checkpoint
+from gitbaton.base.model import Checkpoint, Observed, Prompt
 from gitbaton.base.secrets import Redacted, Redactor, SecretMatch, differences, told
 from gitbaton.base.secrets.context import CONTEXT
 from gitbaton.base.secrets.redactor import rows
@@ -308,6 +308,16 @@ def test_modes_and_the_allow_list() -> None:
     assert Redactor("on", (key[:20],)).text(key) == "[redacted:github-token]"
     with pytest.raises(UsageError, match=re.escape("baton.redactAllow is '(x'; ")):
         Redactor("on", ("(x",))
+
+
+def test_what_holds_no_secret_is_the_very_same_value() -> None:
+    asked = tuple(Prompt(text=f"prompt {n}", at=WHEN) for n in range(3))
+    seen = Observed(asked=asked, edited=("a", "b"))
+    assert ON.observed(seen) is seen
+    told = replace(seen, asked=(*asked, Prompt(text="export GITHUB_TOKEN=" + "ghp_" + "a1B2" * 9, at=WHEN)))
+    found = ON.observed(told)
+    assert found is not told and found.asked[:3] == asked and "[redacted:" in found.asked[3].text
+    assert found.asked[0] is asked[0] and ON.observed(found) is found
 
 
 def test_a_checkpoint_is_redacted_word_by_word() -> None:
