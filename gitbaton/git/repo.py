@@ -224,7 +224,8 @@ class Repo:
 
     def take_over(self, prefetched: Prefetched) -> None:
         """Use what was begun before this repository was found; listings only where they read its index from its top."""
-        if prefetched.index != self.layout.index or prefetched.directory != self.layout.root or "GIT_DIR" in self.git.env:
+        top = os.path.realpath(prefetched.directory)  # clients name it through links, too
+        if top != self.layout.root or f"{top}/.git/index" != self.layout.index or "GIT_DIR" in self.git.env:
             prefetched.drop_listings()
         self._reading, self.listings = prefetched.settings, prefetched.listings
         if prefetched.wanted == "capture" and prefetched.index is not None:

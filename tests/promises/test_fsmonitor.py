@@ -337,3 +337,13 @@ def test_a_hook_asks_the_daemon(told: Watched) -> None:
     whole = [line for line in asked if not line.endswith("-- :(top,literal)sub")]  # no daemon is started in there
     assert "go on" in done.out and len(whole) == 2 and len(asked) == 3
     assert [f"core.fsmonitor={told.heard}" in line for line in asked] == [line in whole for line in asked]
+
+
+@pytest.mark.deep
+def test_a_hook_looks_once_through_a_link(told: Watched, tmp_path: Path) -> None:
+    told.box.ok("snapshot", "--track", "t", "--step", "first", "--next", "go on")
+    (tmp_path / "linked").symlink_to(told.box.path)
+    payload = b'{"session_id": "s", "source": "startup", "cwd": "%s"}' % os.fsencode(tmp_path / "linked")
+    told.words()
+    assert "go on" in told.box.ok("hook", "claude", "SessionStart", stdin=payload).out
+    assert sum(" diff-files " in line for line in told.words() if ":(top,literal)" not in line) == 1
