@@ -82,6 +82,7 @@ if TYPE_CHECKING:
 
 _MAX_TOLD = 1 << 20
 _FEW = 5  # tracks of which each is asked for by itself
+_LOOKS = 3  # work trees that git looks at at once
 _PAST = 60  # checkpoints below a track's newest that are looked at for one that was taken here
 
 
@@ -1041,6 +1042,8 @@ class Baton:
         place_here = questions.met(layout.git_dir, layout.root or "")
         taken = {n: s.checkpoint.files.worktree for n, s in enumerate(items) if s.checkpoint.files is not None}
         away = {n: place for n, place in taken.items() if place_here is None or not place.same(place_here)}
+        from gitbaton.git.worktree.index import list_ahead
+
         with ExitStack() as stack:
             homes: list[tuple[Baton, list[int]]] = []
             for git_dir, place in questions.others(self.repo) if away else ():
@@ -1065,7 +1068,9 @@ class Baton:
             if len(items) > _FEW:
                 surveyors[0].learn_changes(list(zip(surveyors, here, strict=True)))
             found: dict[int, tuple[Stored, Live, str | None]] = {}
-            for (baton, numbers), there, surveyor in zip(homes, here, surveyors, strict=True):
+            for at, ((baton, numbers), there, surveyor) in enumerate(zip(homes, here, surveyors, strict=True)):
+                for other, _ in homes[at : at + _LOOKS]:  # git looks at these while what it has told is compared
+                    list_ahead(other.repo)
                 lives = surveyor.lives(there, tests=True)
                 found |= {n: (s, live, baton.repo.layout.root) for n, s, live in zip(numbers, there, lives, strict=True)}
         return [found[n] for n in range(len(items))]
