@@ -64,7 +64,7 @@ class Watched:
 
     def look(self) -> None:
         """As the user, whose git then knows what has not changed."""
-        self.box.git("-c", "core.fsmonitor=true", "status")
+        self.box.git(*(("-c", "core.fsmonitor=true") if self.heard else ()), "status")
 
 
 def stand_in(box: Sandbox, place: Path, monkeypatch: pytest.MonkeyPatch) -> Watched:
@@ -123,6 +123,7 @@ def either(request: pytest.FixtureRequest, repo: Sandbox, tmp_path: Path, monkey
     watched.look()
     yield watched
     repo.git("fsmonitor--daemon", "stop")
+    assert not [*repo.path.rglob("fsmonitor--daemon.ipc")]  # nor was one started within
 
 
 def taken(repo: Sandbox) -> str:
