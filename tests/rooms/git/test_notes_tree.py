@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gitbaton.git.objects import Objects, TreeEntry, commit_data, edit_notes, find_notes, new_object, tree_data
+from gitbaton.git.objects import Objects, TreeEntry, commit_data, edit_notes, find_notes, new_object, tree_data, walk_notes
 from gitbaton.git.repo import discover
 from tests.kit import Sandbox
 from tests.kit.tiers import some
@@ -115,6 +115,20 @@ def test_mixed_fan_out_is_one_note_afterwards(repo: Sandbox) -> None:
     publish(repo, objects, made[-1].oid)
     assert listed(repo) == {oid, *others}
     repo.fsck()
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("count", [3, 700])
+def test_what_two_trees_have_alike_is_not_walked(repo: Sandbox, count: int) -> None:
+    """Whatever else is walked with it, nothing that differs is left out, also where one tree is fanned out and one is not."""
+    objects, notes = open_at(repo), ids(count)
+    tree = ours(objects, notes)
+    assert tree is not None and not [*walk_notes(objects, tree, tree)]
+    other = ours(objects, [notes[0], *ids(1, seed="more")], tree, "another\n")
+    assert other is not None
+    assert {*walk_notes(objects, other, tree)} == {*walk_notes(objects, other)} - {*walk_notes(objects, tree)}
+    few = ours(objects, notes[:2])
+    assert {*walk_notes(objects, tree, few)} >= {*walk_notes(objects, tree)} - {*walk_notes(objects, few or tree)}
 
 
 @pytest.mark.deep
