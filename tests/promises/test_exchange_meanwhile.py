@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
+import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
-from gitbaton.base.system.files import acquire
-from gitbaton.git import repo as repos
 from tests.kit.clones import Clock, Clone, copied
 from tests.kit.far import Far, ok, snap, steps
 from tests.kit.moments import Args, at
@@ -43,7 +41,8 @@ VERBS = {"sync": ("sync", "--yes"), "push": ("push", "--yes"), "fetch": ("fetch"
 
 @pytest.fixture(scope="module")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two clones that both have something new, and the track 'both' in common."""
+    """Two clones that both have something new, and the track 'both' in common. None can have the lock by which exchanges wait
+    for each other, on which nothing relies."""
     place = tmp_path_factory.mktemp("far")
     far = Far(place)
     a, b = far.first, far.clone()
@@ -56,6 +55,10 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     snap(a, "three", "both")
     snap(a, "new", "new")
     ok(a, "push", "--yes")
+    for clone in (a, b):
+        lock = clone.path / ".git/baton/lock/exchange"
+        lock.unlink()
+        lock.mkdir()
     return place
 
 
@@ -82,53 +85,21 @@ MOMENTS = [
 ]
 
 
-@pytest.fixture
-def without_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody waits for another exchange of the same clone, which nothing may rely on."""
-    monkeypatch.setattr(repos.Repo, "turn", lambda _, of: nullcontext())
-
-
-@pytest.fixture
-def held(template: Path, tmp_path: Path) -> Iterator[tuple[Clone, subprocess.Popen[bytes]]]:
-    """A clone in which another process is at an exchange."""
+@pytest.mark.deep
+def test_an_exchange_waits_for_another_one_of_the_clone_until_that_is_killed(template: Path, tmp_path: Path) -> None:
     b = Clone(copied(template, tmp_path / "w") / "b", Clock())
-    ok(b, "fetch")
+    lock = b.path / ".git/baton/lock/exchange"
+    lock.rmdir()
+    lock.touch()
     code = "import fcntl, sys; f = open(sys.argv[1]); fcntl.flock(f, fcntl.LOCK_EX); print(flush=True); sys.stdin.read()"
-    words = (sys.executable, "-c", code, str(b.path / ".git/baton/lock/exchange"))
-    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+    with subprocess.Popen((sys.executable, "-c", code, str(lock)), stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
         assert holder.stdout is not None and holder.stdout.readline()
-        yield b, holder
-        holder.kill()
+        with at("fcntl.flock", lambda args: args[1] == fcntl.LOCK_EX, lambda _: holder.kill()):  # who waits, waits for it
+            done = ok(b, "sync", "--yes")
+    assert holder.returncode == -signal.SIGKILL and "both: 1 joined" in done.out
 
 
 @pytest.mark.deep
-def test_who_is_at_an_exchange_for_long_is_not_waited_for(
-    held: tuple[Clone, subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(repos, "TURN", 0.01)
-    done = ok(held[0], "sync", "--yes")
-    assert "both: 1 joined" in done.out and "fatal" not in done.err and held[1].poll() is None
-
-
-@pytest.mark.deep
-def test_an_exchange_waits_for_another_one_until_that_ends_or_is_killed(
-    held: tuple[Clone, subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (b, holder), waited = held, list[float]()
-
-    def killed(fd: int, wait: float = 0.0) -> bool:
-        if wait:
-            holder.kill()
-            waited.append(wait)
-        return acquire(fd, wait and None)
-
-    monkeypatch.setattr(repos, "acquire", killed)
-    assert "both: 1 joined" in ok(b, "sync", "--yes").out
-    assert waited == [repos.TURN]
-
-
-@pytest.mark.deep
-@pytest.mark.usefixtures("without_turns")
 @some("action", [*ACTIONS], share=3)
 @some("moment", MOMENTS, share=2)
 def test_whatever_moves_meanwhile_the_rest_goes_on(
