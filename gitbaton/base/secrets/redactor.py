@@ -345,6 +345,8 @@ class Redactor:
         whole = self._whole(key, text[len(head) :]) if key else ""
         if whole:
             return whole
+        if "[" not in text and self.mode != "strict" and next(_still(text, among), None) is None:
+            return raw  # no placeholder and no colour in it either, behind which a rule may find something
         if not any(found.end > len(head) for found in self._found(text, sure=False, among=among)):
             return raw
         units = compiled(_ESCAPE).findall(raw) if "\\" in raw else list(raw)
