@@ -111,7 +111,7 @@ def _signed_anew(baton: Baton, track: str, pairs: Sequence[tuple[Link, Link]], s
     if signed is None:
         return []
     try:
-        known = signatures.read(baton.store, signed)
+        known = signatures.read(baton.store, signed).signed
     except (RecordError, GitError) as error:
         return [f"signatures are lost: {error.message}"]
     return signatures.sign_anew(baton.store, track, pairs, known, on=baton.settings.sign)

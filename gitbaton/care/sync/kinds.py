@@ -23,6 +23,7 @@ from gitbaton.checkpoints.store.join import Link, Mark, Places, links, marks, me
 from gitbaton.checkpoints.store.meta import Meta
 from gitbaton.checkpoints.store.read import SLACK
 from gitbaton.checkpoints.store.refs import IMPORTED, META, RUNS, SIGNATURES, TRANSCRIPTS, fetched_ref, signatures_ref
+from gitbaton.checkpoints.store.signatures import SignatureSet
 from gitbaton.checkpoints.store.write import NOBODY
 from gitbaton.git.objects import NewObject, TreeEntry, author_at, find_notes, read_notes, walk_notes
 from gitbaton.git.reffiles import below
@@ -358,6 +359,11 @@ def meta_move(store: Store, seen: RemoteRefs, both: Meta) -> tuple[list[Move], l
     return [Move(ref=META, action="forward" if old is not None else "new", seen=old, new=objects[-1].oid)], objects
 
 
+def signatures_left(track: str, found: SignatureSet) -> str:
+    """Return what is left out of the signatures that a remote has of a track, in words."""
+    return f"of the remote's signatures of track {in_quotes(track)}, {found.said}, and left out"
+
+
 def signature_moves(compared: ChainComparison, moves: Sequence[Move]) -> tuple[list[Move], list[NewObject], list[str]]:
     """Return what the remote gets of the signatures of tracks that go there: those of both sides, less those of what is
     dropped; with the objects, and warnings. What must go does so where the server lets a ref be rewritten."""
@@ -373,20 +379,24 @@ def signature_moves(compared: ChainComparison, moves: Sequence[Move]) -> tuple[l
             found += [Move(ref=ref, action="delete", seen=old)] if old is not None else []
             continue
         try:
-            mine = signatures.read(store, ref) if move.name in compared.ours else {}
-            theirs = signatures.read(store, old) if old is not None else {}
+            own = signatures.read(store, ref).signed if move.name in compared.ours else {}
+            there = signatures.read_remote(store, old, own) if old is not None else signatures.NO_SIGNATURES
+            mine = signatures.sound(store, own, there.signed)
         except BatonError as error:
             warnings.append(f"the signatures of track {in_quotes(move.name)} are not pushed: {error.message}")
             continue
-        both = {oid: blobs for oid, blobs in signatures.union(mine, theirs).items() if not compared.both.dropped(oid)}
-        going = bool(theirs.keys() - both.keys())
-        if both == theirs or not (both or compared.rewriting):
+        warnings += [signatures_left(move.name, there)] if there.left else []
+        both = {oid: blobs for oid, blobs in signatures.union(mine, there.signed).items() if not compared.both.dropped(oid)}
+        going = bool(there.signed.keys() - both.keys() or (there.left and there.seen))
+        tagged = old != there.commit  # or no commit at all: nothing can go on from there
+        if (both == there.signed and not there.left) or not (compared.rewriting or (both and not tagged)):
             continue
         if not both:
-            found.append(Move(ref=ref, action="delete", seen=old))
+            found += [Move(ref=ref, action="delete", seen=old)] if there.seen else []
             continue
-        anew = old is None or (going and compared.rewriting)
-        made = signatures.objects_for(store.objects.algorithm, both, () if anew or old is None else (old,))
+        anew = old is None or ((going or tagged) and compared.rewriting)
+        parents = (there.commit,) if there.commit is not None and not (going and compared.rewriting) else ()
+        made = signatures.objects_for(store.objects.algorithm, both, parents)
         action = "new" if old is None else "rewrite" if anew else "forward"
         found.append(Move(ref=ref, action=action, seen=old, new=made[-1].oid))
         objects += made

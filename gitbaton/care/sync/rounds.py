@@ -37,7 +37,7 @@ from gitbaton.care.sync.items import (
     room,
     said,
 )
-from gitbaton.care.sync.kinds import fetched_runs, fetched_tracks, more_notes
+from gitbaton.care.sync.kinds import fetched_runs, fetched_tracks, more_notes, signatures_left
 from gitbaton.care.sync.push import Manner, push
 from gitbaton.checkpoints.baton import Baton
 from gitbaton.checkpoints.render import in_shell
@@ -234,7 +234,10 @@ class _JoinPlan:
         if theirs is None or ref in self.apart or (own is not None and own.oid == theirs):
             return
         try:
-            self.revision.signed(track, signatures.read(self.store, theirs))
+            mine = signatures.read(self.store, ref) if own is not None else signatures.NO_SIGNATURES
+            found = signatures.read_remote(self.store, theirs, mine.signed)
+            self.revision.signed(track, found.signed)
+            self.warnings += [signatures_left(track, found)] if found.left else []
         except (RecordError, GitError) as error:
             self.warnings.append(f"the remote's signatures are left out: {error.message}")
 

@@ -217,8 +217,8 @@ class Revision:
 
     def _signatures(self) -> tuple[list[NewObject], list[RefChange]]:
         """Return the objects of signatures and the moves of their refs: what was fetched comes, and what a track loses goes."""
-        there = below(self.store.repo, SIGNATURES)
-        losing = {track for track, plan in self._plans.items() if plan.removed and encode_track(track) in there}
+        signed = below(self.store.repo, SIGNATURES)
+        losing = {track for track, plan in self._plans.items() if plan.removed and encode_track(track) in signed}
         objects, changes = list[NewObject](), list[RefChange]()
         for track in sorted(losing | self._signed.keys()):
             ref, plan = signatures_ref(track), self._plans.get(track, JoinPlan())
@@ -228,7 +228,8 @@ class Revision:
                 changes.append(RefChange(name=ref, new=None, old=old))
                 continue
             try:
-                own = signatures.read(self.store, ref)
+                there = signatures.read(self.store, ref)
+                own = there.signed
                 both = signatures.union(own, *self._signed.get(track, ()))
                 ids = self._ids_after(track, both.keys() - own.keys())
             except (RecordError, GitError) as error:
@@ -239,7 +240,7 @@ class Revision:
                 for oid, blobs in both.items()
                 if oid in ids or (oid in own and not (oid in plan.removed or self.meta.dropped(oid)))
             }
-            if left == own:
+            if left == own and not there.left:
                 continue
             made = signatures.objects_for(self.store.objects.algorithm, left) if left else []
             objects += made

@@ -10,21 +10,22 @@ from itertools import islice
 from gitbaton.base.codec import Json, counted, decode, in_quotes, payload, plain
 from gitbaton.base.errors import BatonError, GitError, RecordError
 from gitbaton.base.model import Oid, Stored
-from gitbaton.base.values import TYPE_CHECKING, value
+from gitbaton.base.values import TYPE_CHECKING, replace, value
 from gitbaton.checkpoints.store.chain import RETRY_SECONDS, Chains, append_to, beside
 from gitbaton.checkpoints.store.provenance import of_track
 from gitbaton.checkpoints.store.refs import chain_ref, fetched_signatures, signatures_ref
 from gitbaton.git.objects import (
+    MAX_TREE,
     Algorithm,
     NewObject,
     RefChange,
     TreeEntry,
     commit_data,
     digest,
-    entries_of,
     is_oid,
     new_object,
     parse_commit,
+    parse_tree,
     tree_data,
     tree_objects,
 )
@@ -40,7 +41,8 @@ if TYPE_CHECKING:
     State = Literal["good", "untrusted", "expired", "revoked", "unchecked", "bad", "replayed", "other", "torn", "missing"]
 else:
     State = str
-SET = b"gitbaton signatures 1\n"  # the message of the commit of a set
+_SETS = b"gitbaton signatures "
+SET = _SETS + b"1\n"  # the message of the commit of a set
 _AUTHOR = b"gitbaton <gitbaton@localhost> 0 +0000"
 _FOLDER = re.compile(rb"[0-9a-f]{2}\Z")
 _NAME = re.compile(rb"([0-9a-f]+)\.([0-9a-f]+)\Z")
@@ -108,6 +110,35 @@ class Vouched:
         }
 
 
+@value
+class SignatureSet:
+    """Signatures that a ref holds: ``signed``, of the checkpoints by their ids; ``commit``: the one that they are of, or what
+    lies there in its place; ``left``: places of what is no signature. ``seen``: whether all of that was looked into, so that
+    no signature is in it."""
+
+    signed: Mapping[Oid, frozenset[Oid]]
+    commit: Oid | None = None
+    left: tuple[str, ...] = ()
+    seen: bool = True
+
+    @property
+    def said(self) -> str:
+        """Entries that are left out, in words."""
+        first, more = in_quotes(self.left[0]), len(self.left) - 1
+        return f"{first} and {more} more are no signatures" if more else f"{first} is no signature"
+
+
+NO_SIGNATURES = SignatureSet(signed={})
+
+
+class _NoSetError(RecordError):
+    """A ref that leads to what is no set of signatures, of this version or a later one; ``commit``: to this one."""
+
+    def __init__(self, message: str, commit: Oid | None) -> None:
+        super().__init__(message)
+        self.commit = commit
+
+
 _MISSING = Vouched(state="missing")
 _UNSEEN = Vouched(state="unchecked", why="more signatures are beside it than are looked at")
 
@@ -142,49 +173,90 @@ def of_link(store: Chains, link: Link) -> Subject:
     return subject(store, stored)
 
 
-def read(store: Chains, ref: str) -> dict[Oid, frozenset[Oid]]:
-    """Return the signatures that the commit at a ref, or of this id, holds; none where there is no such ref. Raises
-    RecordError that names the ref and what in it is not as gitbaton writes it."""
-    tree = _tree(store, ref)
-    found: dict[Oid, set[Oid]] = {}
-    for folder in _folders(store, ref, tree) if tree is not None else ():
-        for oid, blob in _inside(store, ref, folder):
-            found.setdefault(oid, set()).add(blob)
-    return {oid: frozenset(blobs) for oid, blobs in found.items()}
+def read(store: Chains, ref: str) -> SignatureSet:
+    """Return the signatures that the commit at a ref, or of this id, holds; none where there is no such ref. What else lies
+    among them is left out. Raises RecordError that names the ref where it leads to no set of signatures, or not all of it can
+    be read."""
+    commit, tree = _tree(store, ref)
+    if tree is None:
+        return NO_SIGNATURES
+    found, left, seen = dict[Oid, set[Oid]](), list[bytes](), True
+    top = _entries(store, ref, tree)
+    for folder in top or ():
+        entries = _entries(store, ref, folder.oid) if _is_folder(folder) else []
+        seen = seen and entries is not None and _is_folder(folder) == folder.is_tree
+        left += [folder.name] if entries is None or not _is_folder(folder) else []
+        for entry in entries or ():
+            oid = signed_id(store.objects.algorithm, folder.name, entry)
+            if oid is not None:
+                found.setdefault(oid, set()).add(entry.oid)
+            else:
+                left.append(folder.name + b"/" + entry.name)
+                seen = seen and not entry.is_tree
+    names = [name.decode("utf-8", "backslashreplace") for name in left] if top is not None else [ref]
+    signed = {oid: frozenset(blobs) for oid, blobs in found.items()}
+    return SignatureSet(signed=signed, commit=commit, left=tuple(names), seen=seen and top is not None)
 
 
-def _tree(store: Chains, ref: str) -> Oid | None:
+def read_remote(store: Chains, commit: Oid, known: Signed) -> SignatureSet:
+    """Return the signatures of a set that a remote has. What leads to no set has none, and of those that are not ``known``
+    here, what cannot be one is left out. Raises RecordError where not all of it can be read."""
+    try:
+        found = read(store, commit)
+    except _NoSetError as error:
+        return SignatureSet(signed={}, commit=error.commit, left=(commit,), seen=False)
+    signed = sound(store, found.signed, known)
+    names = (f"{oid[:2]}/{oid[2:]}.{blob}" for oid, blobs in found.signed.items() for blob in blobs - {*signed.get(oid, ())})
+    tag = [commit] if found.commit != commit else []
+    return replace(found, signed=signed, left=(*tag, *found.left, *names))
+
+
+def sound(store: Chains, signed: Signed, known: Signed) -> dict[Oid, frozenset[Oid]]:
+    """Return some signatures without the blobs that are not ``known`` and, as can be read, no signatures."""
+    from gitbaton.git.signing import MAX_SIGNED, signed_text  # late: most who read signatures judge none
+
+    asked = [blob for oid, blobs in signed.items() for blob in {*blobs}.difference(known.get(oid, ()))]
+    read = zip(asked, store.objects.read_many(asked, MAX_SIGNED), strict=True) if asked else ()
+    there = ((oid, item) for oid, item in read if item is not None)
+    torn = {
+        oid
+        for oid, item in there
+        if item.kind != "blob" or item.data is None or signed_text(store.objects.algorithm, item.data) is None
+    }
+    left = ((oid, frozenset(blobs).difference(torn)) for oid, blobs in signed.items())
+    return {oid: blobs for oid, blobs in left if blobs}
+
+
+def _tree(store: Chains, ref: str) -> tuple[Oid | None, Oid | None]:
+    """Return the commit at a ref, which a tag may lead to, and its tree; None where there is no such ref."""
     found = store.at(ref)
+    while found is not None and found.kind == "tag" and found.data is not None:
+        found = store.at(found.data[7:].partition(b"\n")[0].decode("ascii", "replace"))
     if found is None:
-        return None
+        return None, None
     if found.kind != "commit" or found.data is None:
-        raise RecordError(f"{in_quotes(ref)} is a {found.kind} and not a commit")
+        raise _NoSetError(f"{in_quotes(ref)} is a {found.kind} and not a commit", None)
     commit = parse_commit(found.data)
     if commit.message != SET:
-        raise _strange(ref, "its commit")
-    return commit.tree
+        said = f"{in_quotes(ref)} is not what gitbaton writes: {in_quotes('its commit')}"
+        raise RecordError(said) if commit.message.startswith(_SETS) else _NoSetError(said, found.oid)
+    return found.oid, commit.tree
 
 
-def _folders(store: Chains, ref: str, tree: Oid) -> list[TreeEntry]:
-    found = entries_of(store.objects, tree)
+def _is_folder(entry: TreeEntry) -> bool:
+    return entry.is_tree and _FOLDER.match(entry.name) is not None
+
+
+def _entries(store: Chains, ref: str, tree: Oid) -> list[TreeEntry] | None:
+    """Return the entries of a tree; None for what is none, or is larger than any of ours. Raises RecordError where it is not
+    there."""
+    found = store.objects.read(tree, MAX_TREE)
     if found is None:
         raise RecordError(f"{in_quotes(ref)} cannot be read: tree {tree}")
-    for entry in found:
-        if not entry.is_tree or not _FOLDER.match(entry.name):
-            raise _strange(ref, entry.name.decode("utf-8", "backslashreplace"))
-    return found
-
-
-def _inside(store: Chains, ref: str, folder: TreeEntry) -> Iterator[tuple[Oid, Oid]]:
-    """Yield the signatures in one folder: the id of a checkpoint, and the blob."""
-    found = entries_of(store.objects, folder.oid)
-    if found is None:
-        raise RecordError(f"{in_quotes(ref)} cannot be read: tree {folder.oid}")
-    for entry in found:
-        oid = signed_id(store.objects.algorithm, folder.name, entry)
-        if oid is None:
-            raise _strange(ref, (folder.name + b"/" + entry.name).decode("utf-8", "backslashreplace"))
-        yield oid, entry.oid
+    try:
+        return parse_tree(found.data, store.objects.algorithm) if found.kind == "tree" and found.data is not None else None
+    except RecordError:
+        return None
 
 
 def signed_id(algorithm: Algorithm, folder: bytes, entry: TreeEntry) -> Oid | None:
@@ -194,10 +266,6 @@ def signed_id(algorithm: Algorithm, folder: bytes, entry: TreeEntry) -> Oid | No
     oid = (folder + name[1]).decode("ascii", "replace") if name is not None else ""
     right = name is not None and entry.mode == b"100644" and name[2].decode() == entry.oid and is_oid(algorithm, oid)
     return oid if right else None
-
-
-def _strange(ref: str, what: str) -> RecordError:
-    return RecordError(f"{in_quotes(ref)} is not what gitbaton writes: {in_quotes(what)}")
 
 
 def union(*sets: Signed) -> dict[Oid, frozenset[Oid]]:
@@ -226,18 +294,18 @@ def put(store: Store, track: str, made: Mapping[Oid, bytes]) -> None:
         if store.objects.info(chain_ref(track)) is None:
             return  # it was deleted meanwhile
         found = store.objects.info(ref)
-        tree = _tree(store, ref)
-        top = {entry.name: entry for entry in _folders(store, ref, tree)} if tree is not None else {}
+        _, tree = _tree(store, ref)
+        entries = _entries(store, ref, tree) if tree is not None else None
+        top = {entry.name: entry for entry in entries or () if _is_folder(entry)}
         new = [new_object(algorithm, "blob", raw) for raw in made.values()]
         below: dict[bytes, list[TreeEntry]] = {}
         for oid, blob in zip(made, new, strict=True):
             entry = TreeEntry(mode=b"100644", name=f"{oid[2:]}.{blob.oid}".encode(), oid=blob.oid)
             below.setdefault(oid[:2].encode(), []).append(entry)
         for name, entries in below.items():
-            known = entries_of(store.objects, top[name].oid) if name in top else []
-            if known is None:
-                raise RecordError(f"{in_quotes(ref)} cannot be read: tree {top[name].oid}")
-            both = {entry.name: entry for entry in (*known, *entries)}
+            known = _entries(store, ref, top[name].oid) or () if name in top else ()
+            sound = [entry for entry in known if signed_id(algorithm, name, entry) is not None]
+            both = {entry.name: entry for entry in (*sound, *entries)}
             new.append(new_object(algorithm, "tree", tree_data(both.values())))
             top[name] = TreeEntry(mode=b"40000", name=name, oid=new[-1].oid)
         new.append(new_object(algorithm, "tree", tree_data(top.values())))
@@ -277,11 +345,13 @@ def _why(error: BatonError | OSError) -> str:
 
 def _unsigned(store: Store, tip: Stored) -> Iterator[Stored]:
     ref = signatures_ref(tip.checkpoint.track)
-    tree = _tree(store, ref)
-    top = {entry.name: entry for entry in _folders(store, ref, tree)} if tree is not None else {}
+    _, tree = _tree(store, ref)
+    entries = _entries(store, ref, tree) if tree is not None else None
+    top = {entry.name: entry for entry in entries or () if _is_folder(entry)}
     for stored in islice(store.newest(tip), 1 + _MOST_BELOW):
         folder = top.get(stored.id[:2].encode())
-        signed = folder is not None and any(oid == stored.id for oid, _ in _inside(store, ref, folder))
+        below = _entries(store, ref, folder.oid) or () if folder is not None else ()
+        signed = any(signed_id(store.objects.algorithm, stored.id[:2].encode(), entry) == stored.id for entry in below)
         if signed or not store.ours.has(of_track(tip.checkpoint.track), stored.id):
             return
         yield stored
@@ -294,7 +364,9 @@ def signatures_of(store: Store, track: str) -> tuple[dict[Oid, frozenset[Oid]], 
     sets, said = list[Signed](), list[str]()
     for ref in refs:
         try:
-            sets.append(read(store, ref))
+            found = read(store, ref)
+            sets.append(found.signed)
+            said += [f"{found.said} in {in_quotes(ref)}, and left out"] if found.left else []
         except (RecordError, GitError) as error:
             said.append(f"signatures are left out: {error.message}")
     return union(*sets), said

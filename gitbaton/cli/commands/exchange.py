@@ -10,6 +10,7 @@ from typing import Annotated, Optional, Union
 from gitbaton.base import terminal
 from gitbaton.base.codec import Json, bare, check_track, counted, in_quotes, path_document, plain, timestamp
 from gitbaton.base.errors import MENDS, RecordError, UsageError
+from gitbaton.base.values import replace
 from gitbaton.care import sync
 from gitbaton.care.scanning import UNFILTERED, held, scanner
 from gitbaton.care.sync.items import Choice, Exposure, Fetched, Gathered, Item, Joined, Joining, Move, Pushing, said
@@ -574,7 +575,8 @@ def synchronize(
                 say_gathered(look, remote, done.gathered, verbose=verbose, news_only=True)
                 say_joining(look, baton, done.joining, current, verbose=verbose, dry_run=dry_run)
                 for part in done.pushing:
-                    say_pushing(look, baton, remote, part, verbose=verbose, dry_run=dry_run)
+                    new = tuple(text for text in part.warnings if text not in done.joining.warnings)
+                    say_pushing(look, baton, remote, replace(part, warnings=new), verbose=verbose, dry_run=dry_run)
                 if done.failure:
                     tell_error(f"not pushed: {done.failure}", ())
                 say_broken_refs(done.apart, done.pushing)

@@ -132,7 +132,7 @@ def _signatures(ctx: Invocation, name: Optional[str], *, quiet: bool, json: bool
         rows = [(stored, judged[stored.checkpoint.track, stored.id]) for stored in items]
         short = {stored.id: baton.short(stored.id) for stored, verdict in rows if not verdict.good} if not quiet else {}
     warnings += [f"{in_quotes(problem.where)} is left out: {problem.reason}" for problem in problems]
-    code = 1 if warnings or any(not verdict.good for _, verdict in rows) else 0
+    code = 1 if problems or any(not verdict.good for _, verdict in rows) else 0
     if json:
         told = [{"id": s.id, "track": s.checkpoint.track, "foreign": s.foreign, **verdict.document} for s, verdict in rows]
         print_json({"good": not code, "checkpoints": told, "warnings": [*warnings]})
