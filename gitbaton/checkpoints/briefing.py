@@ -41,6 +41,7 @@ _DECIDED, _MANY = 15, 50  # decisions that are told, the newest: so many in any 
 _DECISIONS = 2_000  # characters of them, beyond which there are the fewer
 _STILL = 300  # seconds for which a plan has not changed, and it is said
 _LOOKED = 6000  # characters of a text, from either end, that are looked at
+UNSEEN = "nothing is compared: there was no time for it"  # of a present that was not looked at
 _CUT = " [...]"
 _SHORT = 100  # characters of a request that says little without the words before it
 _EDITS = ("edited ", "edit of ")  # how an action that is one begins
@@ -578,6 +579,8 @@ def _run(name: str, why: str, would: str) -> list[str]:
 
 
 def _drift(live: Live) -> str:
+    if live.uncounted == UNSEEN:
+        return "drift: unknown"
     return f"drift: {live.drift}" + (" (files not compared)" if live.uncounted else "")
 
 

@@ -342,7 +342,7 @@ def done(checkpoint: Checkpoint) -> str:
     """Return what was done after a safety checkpoint, by its step: ``restored ID: TITLE``, ``undo of restore of ID: TITLE``."""
     said = line(checkpoint.step).removeprefix("before ")
     op = checkpoint.restore.op if checkpoint.restore is not None else ""
-    return said.replace(f"{op} of", {"restore": "restored", "revert": "reverted"}.get(op, f"{op} of"), 1)
+    return said.replace(f"{op} of", {"restore": "restored", "revert": "reverted", "merge": "merged"}.get(op, f"{op} of"), 1)
 
 
 def line(text: str) -> str:

@@ -39,7 +39,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "import": "take in a client's past conversations, or old files",
     },
     "keep": {
-        "tracks": "list tracks, make one current, or delete one",
+        "tracks": "list tracks; make one current, rename or delete one",
         "pin": "keep a checkpoint from every prune, and name it",
         "unpin": "take a pin back",
         "prune": "remove the checkpoints that no rule keeps",

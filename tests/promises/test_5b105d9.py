@@ -204,12 +204,13 @@ ROWS = {
 }
 """Of command lines whose rows have another form and order now: how a row was."""
 NEW = re.compile(
-    r"^hint: (?:(?:[a-z0-9:/, -]+ makes? the exit status 1; )?'git (?:baton diff|log|switch) [^']*' (?:shows what|goes back) "
+    r"^(?:  untracked: |hint: (?:(?:[a-z0-9:/, -]+ makes? the exit status 1; )?"
+    r"'git (?:baton diff|log|switch) [^']*' (?:shows what|goes back) "
     r"|\d+ files? not in that checkpoint stays?;|'[^']*' went on at both sides:|to merge them with git:"
-    r"|'[^']*' goes on from it$|'git baton tracks use [^']*' goes on with that one$|no secret in the words;).*\n",
+    r"|'[^']*' goes on from it$|'git baton tracks use [^']*' goes on with that one$|no secret in the words;)).*\n",
     re.MULTILINE,
 )
-"""Hints that no verb gave."""
+"""Hints that no verb gave, and the names of what a first push makes public."""
 TABLES = re.compile(r"(steps|journal show|threads|thread log|prune -n|forget|worktree|pin)(?!.*--(json|why)).*")
 """Command lines whose rows stand in columns now: each row says the same words in another order."""
 PLANS = re.compile(r"prune -n|forget|worktree|pin ")

@@ -40,6 +40,14 @@ def test_the_text_goes_out_though_files_cannot_be_compared_in_time(repo: Sandbox
 
 
 @pytest.mark.full
+def test_drift_is_unknown_where_not_even_head_was_looked_at_in_time(repo: Sandbox, tmp_path: Path) -> None:
+    snap(repo, "t", "S")
+    repo.commit("more", b_txt="b\n")
+    text = started(Client("claude", repo.path), slow_git(tmp_path / "slow", '*" diff-files "*|*" rev-list "*', 6))
+    assert "drift: unknown" in text and "nothing is compared: there was no time for it" in text
+
+
+@pytest.mark.full
 @some("below", [False, True])
 def test_green_is_not_shown_where_it_is_known_to_be_stale(repo: Sandbox, tmp_path: Path, below: bool) -> None:
     (repo.path / "sub").mkdir()

@@ -67,10 +67,10 @@ def test_the_step_reads_as_what_it_is(desk: Desk) -> None:
     did(api, "add refunds", line(P, 10, "api"))
     did(web, "rename things", line(P, 30, "web"))
     web.ok("merge", "api")
-    assert web.ok("log").out.splitlines()[0].endswith("merge of track 'api': add refunds")
+    assert web.ok("log").out.splitlines()[0].endswith("merged track 'api': add refunds")
     assert "taken in: track 'api': 'src/pay.py'" in web.ok("resume").out
-    assert "taken in" not in api.ok("resume").out and "merge of" not in api.ok("log").out
-    assert web.ok("log", "--all").out.count("merge of track 'api'") == 1
+    assert "taken in" not in api.ok("resume").out and "merged" not in api.ok("log").out
+    assert web.ok("log", "--all").out.count("merged track 'api'") == 1
     assert "add refunds" in web.ok("why", f"{P}:10").out
     web.ok("undo")
     assert "taken in" not in web.ok("resume").out
@@ -107,6 +107,7 @@ def test_what_does_not_merge_is_named_and_left(desk: Desk) -> None:
     assert (web.path / "made").read_text() == "<<<<<<< now\nB\n=======\nA\n>>>>>>> track api\n"
     assert "<<<<<<< now\nline 10\nweb\n=======\napi\napi\n>>>>>>> track api\n" in (web.path / P).read_text()
     assert said(web, code=1)[P] == ("conflict", "conflict markers of a merge before are in it")
+    assert "would be done" not in web.baton("merge", "-n", "api").out, "nothing would"
     web.ok("undo")
     assert_same(after, state_of(web), "undo")
 

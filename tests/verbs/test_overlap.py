@@ -294,6 +294,9 @@ def test_status_the_graph_and_the_page_mark_it(desk: Callable[[str], Sandbox]) -
     did(web, "rename things", line(P, 10, "web"), line("a.txt", 1, "web"))
     shown = api.ok("status").out.splitlines()
     assert "OVERLAP" in shown[0] and "2 files with web" in shown[1] and "2 files with api" in shown[2]
+    narrow = api.ok("status", env={"COLUMNS": "60"}).out.splitlines()
+    assert ["2 files  " in row for row in narrow[1:3]] == [True, True] and "OVERLAP  " in narrow[0]
+    assert all(len(row) <= 60 for row in api.baton("overlap", env={"COLUMNS": "60"}).out.splitlines()[:5])
     listed = api.ok("status", "--json").json["tracks"]
     assert [one["overlaps"] for one in listed] == [[{"track": "api", "files": 2}], [{"track": "web", "files": 2}]]
     assert "api (overlaps: 2 files with web)" in api.ok("log", "--graph", "--all").out

@@ -43,7 +43,8 @@ def test_the_first_push_shows_what_becomes_public_and_waits_for_a_yes(far: Far) 
     snap(a, "two")
     done = a.here("push")
     assert done.code == 1 and done.out == "" and refs(far) == set()
-    said, counts, error, hint = done.err.splitlines()
+    said, counts, untracked, error, hint = done.err.splitlines()
+    assert untracked == "  untracked: 'untracked one', 'untracked two'"
     assert said == "first push of 't' to origin; beyond what its refs hold this makes public:"
     assert counts.startswith("  2 checkpoints, 1 unpublished commit, 2 untracked files, ") and counts.endswith(" KiB")
     assert (error, hint[:12]) == ("error: nothing is pushed: nobody agreed to make it public", "hint: --yes ")
@@ -287,7 +288,7 @@ def test_what_is_counted_before_a_first_push(far: Far) -> None:
     with a.open(door="binary") as baton:
         tip = a.state().refs[CHAINS + "t"]
         found = exposure(baton, [Move(ref=CHAINS + "t", item=("track", "t"), action="new", new=tip)], [])
-        assert found is not None and (found.checkpoints, found.commits, found.untracked) == (2, 2, 2)
+        assert found is not None and (found.checkpoints, found.commits, found.untracked) == (2, 2, ("loose.txt", "staged.txt"))
         everything = sum(int(n) for n in a.git("cat-file", "--batch-all-objects", "--batch-check=%(objectsize:disk)").split())
         assert 0 < found.bytes <= everything
         forward = Move(ref=CHAINS + "t", item=("track", "t"), action="forward", new=tip)

@@ -29,7 +29,7 @@ from gitbaton.base.model import (
 from gitbaton.base.system.process import Process
 from gitbaton.base.values import TYPE_CHECKING, replace, value
 from gitbaton.checkpoints.baton import Baton
-from gitbaton.checkpoints.briefing import Briefing, brief, others, overview, reminder, stale_words
+from gitbaton.checkpoints.briefing import UNSEEN, Briefing, brief, others, overview, reminder, stale_words
 from gitbaton.checkpoints.config import load
 from gitbaton.checkpoints.render import NO_CHANGES
 from gitbaton.checkpoints.store import sessions
@@ -57,7 +57,6 @@ _STATUS = ("status", "--porcelain", "-z", "-uall", "--no-renames", "--ignore-sub
 _SHARE = 0.6  # of the time there is, for sessions that did not end
 _SECOND, _LEAST = 0.3, 0.05  # seconds for a look without files, and where there is no time left
 _MORE, _LAST = 0.3, 0.2  # seconds after which it is told what is known by then, and for that
-_NOTHING = "nothing is compared: there was no time for it"
 _UNTOLD = "git baton: the state recorded here was not read in time; 'git baton resume --live' shows it."
 _LATE = "the changed files are not counted: there was no time for it"
 
@@ -111,7 +110,7 @@ def _recorded(known: _Known, event: HookEvent, overlaps: tuple[str, ...]) -> str
         return ""
     told = baton.told(stored) if told is None else told
     (stored,) = baton.exported([stored])
-    live = Live(head=Head(branch=None, oid=None), drift=Drift(), uncounted=_NOTHING)
+    live = Live(head=Head(branch=None, oid=None), drift=Drift(), uncounted=UNSEEN)
     scene = Briefing(
         stored=stored,
         live=live,
@@ -343,7 +342,7 @@ def _live(baton: Baton, stored: Stored, until: float) -> Live:
     if found is None:
         found = _in_time(repo, _room(until), lambda: Surveyor(baton.store, short).live(stored), None)
         found = found and replace(found, uncounted=_LATE)
-    return found or Live(head=repo.objects.head(), drift=Drift(), uncounted=_NOTHING)
+    return found or Live(head=repo.objects.head(), drift=Drift(), uncounted=UNSEEN)
 
 
 def _worded(baton: Baton) -> list[Stored]:

@@ -167,12 +167,13 @@ class Exposure:
     """Public parts of the first push of tracks, runs and threads, beyond what the remote's refs hold. ``observed``: how many
     of the checkpoints tell what an agent's client had on record; ``conversations``: those that go along; ``states``: the
     checkpoints of threads; ``kept``: what of
-    the newest ones stays here, in words; ``secret_files``: the paths of files with names that say that they hold secrets."""
+    the newest ones stays here, in words; ``untracked``: the paths of the untracked files; ``secret_files``: those of files with
+    names that say that they hold secrets."""
 
     tracks: tuple[str, ...]
     checkpoints: int
     commits: int
-    untracked: int
+    untracked: tuple[str, ...]
     bytes: int
     runs: tuple[str, ...] = ()
     records: int = 0

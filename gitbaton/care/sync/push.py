@@ -571,7 +571,7 @@ def exposure(baton: Baton, moves: Sequence[Move], haves: Sequence[Oid], agreed: 
         return None
     talks = [move for move in moves if move.changes and move.new and move.ref.startswith((TRANSCRIPTS, IMPORTED))]
     tips = sorted({move.new for move in (*asked, *runs, *threads, *talks) if move.new})
-    commits, untracked = _private(baton, asked, haves) if asked else (0, 0)
+    commits, untracked = _private(baton, asked, haves) if asked else (0, ())
     known = {oid for move in asked if move.action == "new" and move.new for oid in baton.repo.objects.first_parents(move.new)}
     return Exposure(
         tracks=tuple(sorted({move.name for move in asked})),
@@ -612,7 +612,7 @@ def counted(baton: Baton, moves: Sequence[Move], haves: Sequence[Oid], public: E
     found = dict[str, Move]()
     asked = [move for move in moves if move.kind == "track" and move.new and move.changes]
     if public is not None and len(public.tracks) == 1:
-        counts = {"commits": public.commits, "untracked": public.untracked}
+        counts = {"commits": public.commits, "untracked": len(public.untracked)}
         found = {move.ref: replace(move, **counts) for move in asked if move.name == public.tracks[0]}
     asked = [move for move in asked if move.ref not in found]
     sent = _sent(baton, [[move.new] for move in asked if move.new], haves)
@@ -625,8 +625,8 @@ def counted(baton: Baton, moves: Sequence[Move], haves: Sequence[Oid], public: E
     return tuple(found.get(move.ref, move) for move in moves)
 
 
-def _private(baton: Baton, moves: Sequence[Move], haves: Sequence[Oid]) -> tuple[int, int]:
-    """Return the user's commits and the untracked files that the remote gets by these moves and has not."""
+def _private(baton: Baton, moves: Sequence[Move], haves: Sequence[Oid]) -> tuple[int, tuple[str, ...]]:
+    """Return how many of the user's commits, and which untracked files, the remote gets by these moves and has not."""
     [(chains, commits)] = _sent(baton, [sorted({move.new for move in moves if move.new})], haves)
     [found] = _added(baton, [chains])
     seen = sorted({move.seen for move in moves if move.seen}) if found else []
@@ -634,7 +634,7 @@ def _private(baton: Baton, moves: Sequence[Move], haves: Sequence[Oid]) -> tuple
         words = ("rev-list", "--first-parent", "--no-commit-header", "--stdin", "--format=%T %P")
         raw = baton.repo.git.out(*words, stdin=_range(seen, ()))
         found -= _added(baton, [[row.split() for row in raw.decode("ascii").split("\n")]])[0]
-    return commits, len({name for _, name in found})
+    return commits, tuple(sorted({os.fsdecode(name) for _, name in found}))
 
 
 def _observed(baton: Baton, tips: Sequence[Oid], haves: Sequence[Oid]) -> int:

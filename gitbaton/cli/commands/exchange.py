@@ -119,7 +119,11 @@ def _say_public(remote: Remote, public: Exposure) -> None:
     terminal.tell(
         f"first push of {_listed(names, public.threads)} to {bare(remote.shown)}; beyond what its refs hold this makes public:"
     )
-    counts = ((public.checkpoints, "checkpoint"), (public.commits, "unpublished commit"), (public.untracked, "untracked file"))
+    counts = (
+        (public.checkpoints, "checkpoint"),
+        (public.commits, "unpublished commit"),
+        (len(public.untracked), "untracked file"),
+    )
     parts = [
         *(counted(many, noun) for many, noun in counts if public.tracks),
         *([f"{counted(public.records, 'record')} with what the steps read, wrote and printed"] if public.runs else []),
@@ -132,6 +136,8 @@ def _say_public(remote: Remote, public: Exposure) -> None:
         amount(public.bytes),
     ]
     terminal.tell("  " + ", ".join(parts))
+    if public.untracked:
+        terminal.tell(f"  untracked: {some(len(public.untracked), first_few(public.untracked))}")
     if public.secret_files:
         terminal.tell(
             f"  by their names these files hold secrets: {some(len(public.secret_files), first_few(public.secret_files))}"

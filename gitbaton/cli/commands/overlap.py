@@ -73,7 +73,8 @@ def _say(baton: Baton, found: list[Overlap], *, tracks: int) -> None:
             name = one.mine.name
             terminal.say(f"{plain(name)}:")
         mark = "> " if one.other.stored.foreign_words else "  "
-        terminal.say_lines(f"{mark}{sentence(file, one.other, now)}" for file in one.files)
+        for file in one.files:
+            terminal.say_lines(broken(f"{mark}{sentence(file, one.other, now)}", screen()[0], f"{mark}  "))
         if one.more:
             terminal.say(f"{mark}and {counted(one.more, 'file')} more with track {in_quotes(one.other.name)}")
     told = f"{counted(len(found), 'pair')} of {counted(tracks, 'live track')} would not merge, as of their newest checkpoints"

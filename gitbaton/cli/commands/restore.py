@@ -337,7 +337,7 @@ def show_plan(
 
         print_json(rewinding.document(plan, safety, (*facts(plan), *said)))
         return
-    if plan.op in COMPOSED and dry_run and plan.steps:
+    if plan.op in COMPOSED and dry_run and plan.wanted:
         terminal.say(fitted(f"would be done: {brief(plan.what)}"))
     terminal.say_lines([*facts(plan), *step_lines(plan, safety, dry_run=dry_run, verbose=verbose)])
     if safety is not None:

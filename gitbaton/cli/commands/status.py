@@ -36,7 +36,7 @@ from gitbaton.checkpoints.render import (
 )
 from gitbaton.checkpoints.store import imported, state
 from gitbaton.checkpoints.store.refs import CHAINS, CURRENT, TIPS
-from gitbaton.cli.columns import brief, broken
+from gitbaton.cli.columns import brief, broken, width
 from gitbaton.cli.commands.verify import since_head
 from gitbaton.cli.common import (
     MOST,
@@ -305,6 +305,9 @@ def overlap_words(found: Sequence[Overlap]) -> str:
 def _cells(baton: Baton, look: Look, t: TrackStatus, signed: str, beside: Overlaps) -> tuple[Cell | str, ...]:
     here, place = baton.repo.layout.root, t.place or ""
     where = os.path.relpath(place, here) if here and place else place
+    overlaps = overlap_words(_overlaps(t, beside))
+    if look.columns is not None and width(overlaps) > look.columns // 5:  # to which the column is cut
+        overlaps = overlaps.partition(" with ")[0]
     return (
         look.track(t.stored, current=t.current),
         plain(", ".join(filter(None, (*t.remotes, signed))) if t.stored.foreign else where) or "-",
@@ -312,7 +315,7 @@ def _cells(baton: Baton, look: Look, t: TrackStatus, signed: str, beside: Overla
         look.age(t.stored.checkpoint.created),
         tests_of(t.stored, t.live, look),
         look.drift(t.live, short=True),
-        ((overlap_words(_overlaps(t, beside)), "stale"),),
+        ((overlaps, "stale"),),
         since_of(t.stored, t.live),
         step_of(t.stored, look),
     )
