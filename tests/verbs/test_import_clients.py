@@ -316,7 +316,24 @@ def test_nothing_odd_in_a_clients_folder_is_followed_or_stops_the_rest(repo: San
     assert prompts(repo) == ["good"]
     assert done.err.count("leads out of the client's folder, and is not followed") == 2
     assert "pipe.jsonl' is a pipe, and no transcript" in done.err
-    assert "1 lines of session" in done.err
+    assert f"warning: 1 line of session '{past.session}' of claude is no record, and tells nothing\n" in done.err
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("alone", [True, False])
+def test_a_prompt_that_is_too_long_to_be_read_is_said(repo: Sandbox, alone: bool) -> None:
+    past = Past(repo)
+    if not alone:
+        past.turn("short", "a.py", "1\n", "one")
+    past.ask("look at it " * (800 << 10))
+    past.say("Seen.")
+    done = repo.ok("import", "--client", client, "--yes")
+    said = (
+        f"1 line of session '{past.session}' of claude is longer than 8 MiB, and tells nothing: no prompt, no edit, no answer"
+    )
+    assert " ".join(done.err.split()).count(f"warning: {said}") == 1, done
+    assert prompts(repo) == ([] if alone else ["short"])
+    assert repo.baton("import", "--client", "claude", "--json", "--dry-run").json["problems"] == [said]
 
 
 def test_a_forgotten_turn_stays_so_when_its_commit_is_rewritten(repo: Sandbox) -> None:

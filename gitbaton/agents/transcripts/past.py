@@ -77,12 +77,14 @@ class PastTurn:
 @value
 class PastTurns:
     """The turns of a session in the folders that were asked for. ``elsewhere``: the places in its transcript between which
-    others stand; ``position``: how far it goes; ``damaged``: lines that are no record."""
+    others stand; ``position``: how far it goes; ``damaged``: lines that are no record; ``long``: those that
+    are too long to be read as one."""
 
     turns: tuple[PastTurn, ...]
     elsewhere: tuple[tuple[int, int], ...]
     position: Transcript | None
     damaged: int
+    long: int = 0
 
 
 Within = Callable[[str], bool]
@@ -222,7 +224,7 @@ class _Reading:
     """A transcript while it is read: where its lines end, the places and branches that it tells of, by line, its records."""
 
     def __init__(self, of: Client, place: str, written: float) -> None:
-        self.of, self.damaged, self.written = of, 0, written
+        self.of, self.damaged, self.long, self.written = of, 0, 0, written
         self.ends = array("q", [0])
         self.places: list[tuple[int, str]] = [(0, place)] if place else []
         self.branches: list[tuple[int, str]] = []
@@ -237,6 +239,7 @@ class _Reading:
             record = record_of(line)
             if record is None:
                 self.damaged += len(line) <= MAX_LINE
+                self.long += len(line) > MAX_LINE
                 continue
             located = self.of.located(record)
             if located.folder and not (self.places and self.places[-1][1] == located.folder):
@@ -290,7 +293,7 @@ class _Reading:
                 made.append(self._turn(turn, end, position))
             else:
                 elsewhere.append((self.ends[turn.line], self.ends[end]))
-        return PastTurns(turns=tuple(made), elsewhere=tuple(elsewhere), position=position, damaged=self.damaged)
+        return PastTurns(turns=tuple(made), elsewhere=tuple(elsewhere), position=position, damaged=self.damaged, long=self.long)
 
     @staticmethod
     def _seen(turn: _TurnRead, sign: Sign, at: float, runs: dict[str, CommandRun]) -> None:

@@ -16,7 +16,7 @@ from gitbaton.agents.transcripts import files, past
 from gitbaton.agents.transcripts.past import PastSession, PastTurn, ShownCommit
 from gitbaton.agents.transcripts.storing import Storing, stored_position
 from gitbaton.base.clients import DATABASES, NAMES, HookEvent
-from gitbaton.base.codec import cut, encode, first_line, in_quotes, message, middle, transcript_text
+from gitbaton.base.codec import counted, cut, encode, first_line, in_quotes, message, middle, transcript_text
 from gitbaton.base.errors import BatonError
 from gitbaton.base.model import BEFORE_PROMPT, TURN_ENDED, Agent, Checkpoint, ImportedTurn, Observed, Oid, Prompt, Stored, Turn
 from gitbaton.base.values import replace, value
@@ -220,9 +220,13 @@ class _Planning:
 
     def _read(self, of: Client, one: PastSession) -> None:
         key, read = (one.client, one.session), past.turns(of, one, self.places.within)
+        named = f"of session {in_quotes(one.session)} of {one.client}"
         if read.damaged:
-            named = f"session {in_quotes(one.session)} of {one.client}"
-            self.problems.append(f"{read.damaged} lines of {named} are no records, and tell nothing")
+            are = "is no record, and tells" if read.damaged == 1 else "are no records, and tell"
+            self.problems.append(f"{counted(read.damaged, 'line')} {named} {are} nothing")
+        if read.long:
+            are = "is longer than 8 MiB, and tells" if read.long == 1 else "are longer than 8 MiB, and tell"
+            self.problems.append(f"{counted(read.long, 'line')} {named} {are} nothing: no prompt, no edit, no answer")
         if not read.turns:
             self.elsewhere += bool(read.elsewhere)
             return
