@@ -327,7 +327,7 @@ def test_a_prompt_that_is_too_long_to_be_read_is_said(repo: Sandbox, alone: bool
         past.turn("short", "a.py", "1\n", "one")
     past.ask("look at it " * (800 << 10))
     past.say("Seen.")
-    done = repo.ok("import", "--client", client, "--yes")
+    done = repo.ok("import", "--client", "claude", "--yes")
     said = (
         f"1 line of session '{past.session}' of claude is longer than 8 MiB, and tells nothing: no prompt, no edit, no answer"
     )
