@@ -125,6 +125,10 @@ CHANGED = (
         "log nothing", "there is no track 'nothing'\n", "there is no checkpoint 'nothing'\nhint: see 'git baton log --all'\n"
     ),
     Changed("forget before-rewrite", "--everywhere'", "--everywhere ID'"),
+    # What is written anew without the words that go is not told: no file goes with it.
+    Changed("forget -n .* --everywhere", r"^safety checkpoint \w+ would be written again without what is forgotten\n", ""),
+    # Restores are rows that count.
+    Changed("log -n 2", r"^e5bee44127 .*\n", ""),
     # A session is told the newest state first.
     Changed(
         "hook claude SessionStart",

@@ -305,7 +305,8 @@ def test_a_signature_vouches_for_what_its_checkpoint_tells_of_a_run_and_for_no_o
             "hash-object", "-t", "commit", "-w", "--stdin", stdin=f"{head}\n\n{message[:start]}{body}\n".encode()
         )
         clone.git("update-ref", f"{chain}{track}", forged)
-        assert clone.baton("verify", "--ci", "--foreign").code == 0, "the forgery is a record"
+        if created:  # of two of the same moment either may be told
+            assert clone.baton("verify", "--ci", "--foreign").code == 0, "the forgery is a record"
         assert clone.baton("verify", "--ci", "--foreign", "--signed").code == 1
         clone.git("update-ref", "-d", f"{chain}{track}")
 
