@@ -225,7 +225,7 @@ def test_newer_ones_elsewhere_are_said(repo: Sandbox, theirs: Sandbox, run: Run)
         baton.snapshot("from the future", track="work")
     fetch(repo, theirs)
     said = "origin has 2 newer checkpoints of track 'work': 'git baton sync origin' joins them"
-    for words in (["resume"], ["status"], ["tracks"]):
+    for words in (["resume"], ["status"], ["tracks"], ["log"], ["log", "work"], ["log", "--all"]):
         assert run(*words).err.count(said) == 1, words
     with repo.open(clock=integer_clock(LATER + timedelta(hours=2))) as baton:
         objects = meta.objects_for(baton.store, meta.Meta(pruned=frozenset(newer[:1])))
