@@ -164,6 +164,9 @@ class FileState:
     held: int = 0
     worktree: WorktreeId
 
+    if not TYPE_CHECKING:
+        __getattr__ = late  # see ``codec.known``
+
     def holding(self, paths: Sequence[str]) -> list[str]:
         """The paths less those that it says it does not hold, or that lie in a directory that could not be read. Of a submodule
         or nested repository it holds the commit, or that there was none."""

@@ -587,6 +587,8 @@ def _later(raw: bytes, name: str) -> object:
         if name in _REPEATED:
             piece = _piece(raw, name)
             return None if piece is None else _repeated(name, piece)
+        if name == "files" and (worktree := _WORKTREE.search(_piece(raw, name) or b"")) is not None:
+            return waiting(FileState, partial(_later_files, raw), worktree=_worktree(worktree[0]))
         r = _part(raw, name)
         if r is None:
             return None
@@ -611,6 +613,27 @@ def _later_observed(raw: bytes, name: str) -> object:
         return getattr(decode(raw).observed, name)
 
 
+def _later_files(raw: bytes, name: str) -> object:
+    """Read a field of the file state of a checkpoint."""
+    try:
+        return getattr(_read_files(raw), name)
+    except (ValueError, LookupError, RecordError):
+        return getattr(decode(raw).files, name)
+
+
+@lru_cache(maxsize=4)  # whoever asks for one field asks for others
+def _read_files(raw: bytes) -> FileState:
+    r = _part(raw, "files")
+    return _files(Reader(r.value["files"] if r else None, "record.files"))
+
+
+@lru_cache(maxsize=256)
+def _worktree(piece: bytes) -> WorktreeId:
+    """Read the work tree from its bytes: a repository has few, and every checkpoint says its own."""
+    r = Reader(json.loads(b"{" + piece + b"}")["worktree"], "record.files.worktree")
+    return WorktreeId(path=r.path("path"), created=r.time("created"))
+
+
 def _part(raw: bytes, name: str) -> Reader | None:
     """Return a canonical record's field, alone in its object; None of one that may be missing, and is."""
     piece = _piece(raw, name)
@@ -631,6 +654,7 @@ def _repeated(name: str, piece: bytes) -> object:
     return _FIELDS[name](Reader(json.loads(b"{" + piece + b"}"), "record"))
 
 
+_WORKTREE = re.compile(rb'(?<=\n    )"worktree": \{.*?\n    \}', re.DOTALL)
 _REPEATED = ("agent", "carried", "label", "branch")  # what one checkpoint after the other says in the same bytes
 _FIELDS: dict[str, Callable[[Reader], Any]] = {
     "agent": lambda r: _agent(agent) if (agent := r.maybe_object("agent")) else None,

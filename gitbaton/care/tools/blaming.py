@@ -435,7 +435,11 @@ def _in_order(moments: Sequence[Stored]) -> list[Stored]:
             before, count = known.get(before.checkpoint.previous or ""), count + 1
         return count
 
-    return sorted(moments, key=lambda s: (s.checkpoint.created, after(s)))
+    found = list[Stored]()
+    for _, group in groupby(sorted(moments, key=lambda s: s.checkpoint.created), key=lambda s: s.checkpoint.created):
+        together = list(group)
+        found += sorted(together, key=after) if len(together) > 1 else together
+    return found
 
 
 def _place(stored: Stored) -> datetime | None:

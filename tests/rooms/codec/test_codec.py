@@ -29,6 +29,7 @@ from gitbaton.base.model import (
     Flag,
     IndexState,
     Observed,
+    Operation,
     Skipped,
     Turn,
     Usage,
@@ -129,6 +130,33 @@ def test_the_message_holds_the_bytes_whatever_the_step_says(c: Checkpoint, later
     subject, empty, _ = text.split(b"\n", 2)
     assert empty == b"" and 0 < len(subject) <= 72 and subject == subject.strip()
     assert plain(subject.decode("utf-8")) == subject.decode("utf-8")
+
+
+def test_a_file_state_is_read_field_by_field_as_it_is_read_whole() -> None:
+    odd = '"worktree": {\n    "worktree": {\n      "path": "no"\n    }'
+    full = file_state(
+        index=IndexState(tree=OID, flags=(Flag(path=odd, bits="as"),), flags_more=1, unmerged=2),
+        operation=Operation(kind="rebase", head=OID, onto=None, refs=(("worktree", odd),)),
+        changed=3,
+        skipped=(Skipped(path=odd, reason="fifo"), Skipped(path=os.fsdecode(b"\xff"), reason="fifo")),
+        skipped_more=4,
+        raw=5,
+        held=6,
+    )
+    names: tuple[str, ...] = FileState.__match_args__
+    for path in ("/w", odd, os.fsdecode(b"/\xff"), "/w\\"):
+        for files in (full, file_state()):
+            files = replace(files, worktree=WorktreeId(path=path, created=WHEN))
+            raw = encode(checkpoint(files=files))
+            assert decode(raw).files == files
+            assert known(raw).files is not None and [getattr(known(raw).files, name) for name in names] == [
+                getattr(files, name) for name in names
+            ], "each by itself"
+            assert known(raw).files == files and hash(known(raw).files) == hash(files)
+            seen = known(raw).files
+            assert seen is not None and replace(seen, changed=9) == replace(files, changed=9)
+            assert seen.holding(["a"]) == files.holding(["a"]) and encode(known(raw)) == raw
+    assert known(encode(checkpoint())).files is None
 
 
 @each("other", [b'{"v": 1,', b'{\n  "odd": 2,\n  "v": 1,', b'{\n  "v": 1,\n  "odd": {\n  "agent": 3\n  },'])
