@@ -361,7 +361,7 @@ _TABLE: tuple[tuple[str, str, int | str, str], ...] = (
     ("segment-token", "sgp_", _mixed(64, 64), "GK"),
     ("facebook-token", "EAA", rf"(?=[A-Za-z]{{0,60}}[0-9])[A-Za-z0-9]{{90,300}}{END}", "GL"),
     ("instagram-token", "IGQV IGAA", rf"(?=[A-Za-z]{{0,60}}[0-9])[A-Za-z0-9]{{80,300}}{END}", "V"),
-    ("twitter-token", "AAAAAAAAAAAAAAAAAAAAA", r"[A-Za-z0-9%]{60,100}", "GL"),
+    ("twitter-token", "AAAAAAAAAAAAAAAAAAAAA", r"[A-Za-z0-9%]{60,200}(?![A-Za-z0-9%])", "GL"),
     ("linkedin-secret", "WPL_AP0. WPL_AP1.", r"[A-Za-z0-9.+/]{16,60}={0,2}", "G"),
     ("dropbox-token", "sl.", r"(?=[A-Za-z._-]{0,80}[0-9])(?:u\.)?[A-Za-z0-9_-]{100,1500}", "GL"),
     ("salesforce-token", "00D", r"[A-Za-z0-9]{12,15}![A-Za-z0-9._]{80,120}", "VK"),

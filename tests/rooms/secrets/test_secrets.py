@@ -163,6 +163,11 @@ def test_what_only_looks_like_a_key_stays() -> None:
     assert ON.text(whole) == whole
 
 
+def test_zeros_in_base64_are_no_key_however_many() -> None:
+    text = f"zeros: {base64.b64encode(bytes(120_000)).decode()} end"
+    assert ON.text(text) == text
+
+
 def test_sure_is_for_formats_and_not_for_words() -> None:
     unsure = {"password", "password-prose", "password-json", "password-yaml", "token", "api-key", "option", "environ"}
     unsure |= {"jwt", "url", "url-at", "curl", "bearer", "basic"}
