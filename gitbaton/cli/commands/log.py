@@ -166,7 +166,7 @@ def command(
             forms += [f"-S{text}"] if forms and text is not None else []
             _say(ctx, baton, found, forms, paths, place, everything=everything and not graph)
         if newest and not (everything and limit is not None):  # a few rows of all tracks do not ask what remotes have
-            warn_all(baton.newer(baton.readable_tips().items if everything else history.items[:1]))
+            warn_all(baton.newer(baton.store.tips().items if everything else history.items[:1]))
     left_out(history.problems)
     return 0
 
