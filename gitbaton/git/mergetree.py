@@ -12,7 +12,18 @@ from gitbaton.base.errors import GitError
 from gitbaton.base.model import Oid
 from gitbaton.base.values import replace, value
 from gitbaton.git.loose import put_in
-from gitbaton.git.objects import MAX_TREE, NewObject, Objects, commit_data, lookup, new_object, tree_objects
+from gitbaton.git.objects import (
+    MAX_TREE,
+    NewObject,
+    Objects,
+    TreeEntry,
+    commit_data,
+    lookup,
+    new_object,
+    parse_tree,
+    tree_data,
+    tree_objects,
+)
 from gitbaton.git.questions import worktrees
 from gitbaton.git.repo import Repo
 from gitbaton.git.run import Git, checked, configured, mends, zsplit
@@ -183,22 +194,22 @@ class BranchCommits:
 
 def without(objects: Objects, tree: Oid, paths: Iterable[bytes]) -> list[NewObject]:
     """Return the tree objects of a tree less some paths, those of folders that lose one before the whole one. Raises
-    GitError."""
+    GitError, and RecordError for a malformed tree."""
     found = objects.read(tree, MAX_TREE)
     if found is None or found.kind != "tree" or found.data is None:
         raise GitError(f"tree '{tree}' is not here")
-    below, kept, made = dict[bytes, list[bytes]](), list[bytes](), list[NewObject]()
+    below, kept, made = dict[bytes, list[bytes]](), list[TreeEntry](), list[NewObject]()
     for path in paths:
         name, _, rest = path.partition(b"/")
         below.setdefault(name, []).append(rest)
-    for entry in re.finditer(rb"(\d+) ([^\0]+)\0(.{%d})" % (len(tree) // 2), found.data, re.DOTALL):
-        rests = below.get(entry[2])
+    for entry in parse_tree(found.data, objects.algorithm):
+        rests = below.get(entry.name)
         if rests is None:
-            kept.append(entry[0])
+            kept.append(entry)
         elif b"" not in rests:
-            made += without(objects, entry[3].hex(), rests)
-            kept += [entry[1] + b" " + entry[2] + b"\0" + bytes.fromhex(made[-1].oid)] if made[-1].data else []
-    return [*made, new_object(objects.algorithm, "tree", b"".join(kept))]
+            made += without(objects, entry.oid, rests)
+            kept += [replace(entry, oid=made[-1].oid)] if made[-1].data else []
+    return [*made, new_object(objects.algorithm, "tree", tree_data(kept))]
 
 
 def renames(repo: Repo, old: Oid, new: Oid) -> dict[str, str]:

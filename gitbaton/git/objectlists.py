@@ -258,20 +258,20 @@ def _named(raw: bytes) -> dict[Oid, bytes]:
 
 def disk_sizes(repo: Repo, oids: Collection[Oid]) -> dict[Oid, Size]:
     """Return the size of objects on disk; what does not exist is left out."""
-    names = "".join(f"{oid}\n" for oid in oids).encode()
-    raw = repo.git.out("cat-file", f"--batch-check={_ON_DISK}", "--buffer", stdin=names) if names else b""
-    whole = zero(repo.layout.algorithm)
-    rows = (line.split(" ") for line in raw.decode("ascii", "replace").splitlines())
-    found = (row for row in rows if len(row) == 4)
+    whole, found = zero(repo.layout.algorithm), _on_disk(repo, oids)
     return {oid: Size(kind=kind, bytes=int(size), delta=None if base == whole else base) for oid, kind, size, base in found}
 
 
 def disk_bytes(repo: Repo, oids: Collection[Oid]) -> dict[Oid, int]:
     """Return how many bytes objects take on disk; what does not exist is left out."""
+    return {oid: int(size) for oid, _, size, _ in _on_disk(repo, oids)}
+
+
+def _on_disk(repo: Repo, oids: Collection[Oid]) -> Iterator[list[str]]:
+    """Return what git says of each of some objects; of what does not exist it says less."""
     names = "".join(f"{oid}\n" for oid in oids).encode()
     raw = repo.git.out("cat-file", f"--batch-check={_ON_DISK}", "--buffer", stdin=names) if names else b""
-    rows = (line.split(" ") for line in raw.decode("ascii", "replace").splitlines())
-    return {row[0]: int(row[2]) for row in rows if len(row) == 4}
+    return (row for line in raw.decode("ascii", "replace").splitlines() if len(row := line.split(" ")) == 4)
 
 
 def are_there(repo: Repo, tips: Iterable[Oid], without: Collection[Oid] = ()) -> bool:

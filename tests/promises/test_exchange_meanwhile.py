@@ -6,6 +6,8 @@ import fcntl
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -85,17 +87,31 @@ MOMENTS = [
 ]
 
 
-@pytest.mark.deep
-def test_an_exchange_waits_for_another_one_of_the_clone_until_that_is_killed(template: Path, tmp_path: Path) -> None:
-    b = Clone(copied(template, tmp_path / "w") / "b", Clock())
-    lock = b.path / ".git/baton/lock/exchange"
+@contextmanager
+def another_at_it(clone: Clone) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that has the lock by which exchanges of a clone wait for each other."""
+    lock = clone.path / ".git/baton/lock/exchange"
     lock.rmdir()
     lock.touch()
     code = "import fcntl, sys; f = open(sys.argv[1]); fcntl.flock(f, fcntl.LOCK_EX); print(flush=True); sys.stdin.read()"
     with subprocess.Popen((sys.executable, "-c", code, str(lock)), stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
         assert holder.stdout is not None and holder.stdout.readline()
-        with at("fcntl.flock", lambda args: args[1] == fcntl.LOCK_EX, lambda _: holder.kill()):  # who waits, waits for it
-            done = ok(b, "sync", "--yes")
+        yield holder
+
+
+@pytest.mark.deep
+def test_an_exchange_goes_on_beside_another_one_that_does_not_end(template: Path, tmp_path: Path) -> None:
+    b = Clone(copied(template, tmp_path / "w") / "b", Clock())
+    with another_at_it(b) as holder:
+        assert "both: 1 joined" in ok(b, "sync", "--yes").out and holder.poll() is None
+
+
+@pytest.mark.deep
+def test_an_exchange_waits_for_another_one_of_the_clone_until_that_is_killed(template: Path, tmp_path: Path) -> None:
+    b = Clone(copied(template, tmp_path / "w") / "b", Clock())
+    # Who waits, waits for it.
+    with another_at_it(b) as holder, at("fcntl.flock", lambda args: args[1] == fcntl.LOCK_EX, lambda _: holder.kill()):
+        done = ok(b, "sync", "--yes")
     assert holder.returncode == -signal.SIGKILL and "both: 1 joined" in done.out
 
 

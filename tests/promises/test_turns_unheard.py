@@ -142,14 +142,19 @@ def test_records_of_every_client_are_enough(repo: Sandbox, agent: str) -> None:
     assert (repo.path / "mine.txt").exists() and not (repo.path / "made.txt").exists() and log_of(repo) == ""
 
 
-@pytest.mark.deep
-def test_where_the_newest_turn_owns_nothing_no_older_one_is_taken_back(talk: Talk) -> None:
-    repo = talk.repo
+def after_a_heard_turn(talk: Talk) -> Sandbox:
+    """The repository after a turn whose prompt was heard, and in which a file was edited."""
     talk.ask("change a")
     talk.fire("prompt", prompt="change a")
     talk.edit("a.txt", "A\n")
     talk.say("Done.")
     talk.fire("turn", last_assistant_message="Done.")
+    return talk.repo
+
+
+@pytest.mark.deep
+def test_where_the_newest_turn_owns_nothing_no_older_one_is_taken_back(talk: Talk) -> None:
+    repo = after_a_heard_turn(talk)
     talk.ask("build")
     repo.write("built.txt", "built\n")
     talk.run("make", "ok")
@@ -162,12 +167,7 @@ def test_where_the_newest_turn_owns_nothing_no_older_one_is_taken_back(talk: Tal
 
 @pytest.mark.deep
 def test_a_second_end_of_one_prompt_owns_what_tools_edited_since_the_first(talk: Talk) -> None:
-    repo = talk.repo
-    talk.ask("change a")
-    talk.fire("prompt", prompt="change a")
-    talk.edit("a.txt", "A\n")
-    talk.say("Done.")
-    talk.fire("turn", last_assistant_message="Done.")
+    repo = after_a_heard_turn(talk)
     repo.write("mine.txt", "mine\n")
     talk.edit("new.txt", "A\n")  # the client goes on by itself
     talk.say("Now.")

@@ -240,14 +240,20 @@ def test_a_command_of_ones_own_is_all_of_the_tests(talk: Talk, command: str, out
     assert proof(talk)["green"]
 
 
-@pytest.mark.deep
-def test_what_was_fetched_counts_only_where_it_is_asked_for(talk: Talk, tmp_path: Path) -> None:
-    talk.run("pytest -q", GREEN)
+def clone_after(talk: Talk, place: Path, command: str) -> Sandbox:
+    """A clone that has fetched what there is after a turn in which a command was green, and a commit of its files."""
+    talk.run(command, GREEN)
     talk.stop()
     commit(talk)
-    clone = Sandbox(tmp_path / "clone")
-    talk.repo.git("clone", "-q", str(talk.repo.path), str(clone.path))
+    talk.repo.git("clone", "-q", str(talk.repo.path), str(place))
+    clone = Sandbox(place)
     clone.ok("fetch")
+    return clone
+
+
+@pytest.mark.deep
+def test_what_was_fetched_counts_only_where_it_is_asked_for(talk: Talk, tmp_path: Path) -> None:
+    clone = clone_after(talk, tmp_path / "clone", "pytest -q")
     done = clone.baton("verify", "--ci")
     assert done.code == 1 and "'git baton verify --ci --foreign HEAD'" in done.err and "no test run is on record" in done.out
     done = clone.baton("verify", "--ci", "--foreign")
@@ -284,12 +290,7 @@ def test_with_signed_only_what_a_signed_checkpoint_tells_counts(talk: Talk, tmp_
 @needs_ssh
 def test_a_signature_vouches_for_what_its_checkpoint_tells_of_a_run_and_for_no_other_words(talk: Talk, tmp_path: Path) -> None:
     signs_with(talk.repo, ssh_key(tmp_path, "key"), "author@example.com")
-    talk.run("pytest -q -k half", GREEN)
-    talk.stop()
-    commit(talk)
-    clone = Sandbox(tmp_path / "clone")
-    talk.repo.git("clone", "-q", str(talk.repo.path), str(clone.path))
-    clone.ok("fetch")
+    clone = clone_after(talk, tmp_path / "clone", "pytest -q -k half")
     trusts(clone, {"author@example.com": tmp_path / "key"})
     chain = "refs/baton/remotes/origin/tracks/"
     for track, created in (("aaa", "2001"), ("zzz", "")):  # who may push tells of the very run, as if before and beside it
