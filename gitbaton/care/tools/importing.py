@@ -12,6 +12,7 @@ from math import inf
 
 from gitbaton.agents import transcripts
 from gitbaton.agents.client import Client, client
+from gitbaton.agents.records import MAX_LINE
 from gitbaton.agents.transcripts import files, past
 from gitbaton.agents.transcripts.past import PastSession, PastTurn, ShownCommit
 from gitbaton.agents.transcripts.storing import Storing, stored_position
@@ -225,7 +226,8 @@ class _Planning:
             are = "is no record, and tells" if read.damaged == 1 else "are no records, and tell"
             self.problems.append(f"{counted(read.damaged, 'line')} {named} {are} nothing")
         if read.long:
-            are = "is longer than 8 MiB, and tells" if read.long == 1 else "are longer than 8 MiB, and tell"
+            size = f"longer than {MAX_LINE >> 20} MiB, and"
+            are = f"is {size} tells" if read.long == 1 else f"are {size} tell"
             self.problems.append(f"{counted(read.long, 'line')} {named} {are} nothing: no prompt, no edit, no answer")
         if not read.turns:
             self.elsewhere += bool(read.elsewhere)

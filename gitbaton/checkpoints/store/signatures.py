@@ -247,6 +247,13 @@ def _is_folder(entry: TreeEntry) -> bool:
     return entry.is_tree and _FOLDER.match(entry.name) is not None
 
 
+def _folders(store: Chains, ref: str) -> dict[bytes, TreeEntry]:
+    """Return the folders of a set by their names, none where there is no such ref. Raises as ``read``."""
+    _, tree = _tree(store, ref)
+    entries = _entries(store, ref, tree) if tree is not None else None
+    return {entry.name: entry for entry in entries or () if _is_folder(entry)}
+
+
 def _entries(store: Chains, ref: str, tree: Oid) -> list[TreeEntry] | None:
     """Return the entries of a tree; None for what is none, or is larger than any of ours. Raises RecordError where it is not
     there."""
@@ -294,9 +301,7 @@ def put(store: Store, track: str, made: Mapping[Oid, bytes]) -> None:
         if store.objects.info(chain_ref(track)) is None:
             return  # it was deleted meanwhile
         found = store.objects.info(ref)
-        _, tree = _tree(store, ref)
-        entries = _entries(store, ref, tree) if tree is not None else None
-        top = {entry.name: entry for entry in entries or () if _is_folder(entry)}
+        top = _folders(store, ref)
         new = [new_object(algorithm, "blob", raw) for raw in made.values()]
         below: dict[bytes, list[TreeEntry]] = {}
         for oid, blob in zip(made, new, strict=True):
@@ -345,9 +350,7 @@ def _why(error: BatonError | OSError) -> str:
 
 def _unsigned(store: Store, tip: Stored) -> Iterator[Stored]:
     ref = signatures_ref(tip.checkpoint.track)
-    _, tree = _tree(store, ref)
-    entries = _entries(store, ref, tree) if tree is not None else None
-    top = {entry.name: entry for entry in entries or () if _is_folder(entry)}
+    top = _folders(store, ref)
     for stored in islice(store.newest(tip), 1 + _MOST_BELOW):
         folder = top.get(stored.id[:2].encode())
         below = _entries(store, ref, folder.oid) or () if folder is not None else ()
