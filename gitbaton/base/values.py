@@ -108,6 +108,8 @@ def _frozen(self: object, name: str, *_: object) -> None:
 
 
 def _eq(self: object, other: object) -> object:
+    if self is other:
+        return True
     return _fields(self) == _fields(other) if type(self) is type(other) else NotImplemented
 
 

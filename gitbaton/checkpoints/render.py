@@ -557,7 +557,7 @@ def _section(stored: Stored) -> list[str]:
     told = resume_lines(c, c.head or "", None, "", back=stored.restored)
     if c.standing is None:  # as it always was: a file of before is not behind
         told = [row for row in told if not row.startswith("decision.")]
-    text = [f"id={stored.id}", f"created={document(c)['created']}", *told]
+    text = [f"id={stored.id}", f"created={timestamp(c.created)}", *told]
     text = [*(["foreign=yes"] if stored.foreign_words else []), *quote(text, stored)]
     return ["    " + row.expandtabs(4) for part in text for row in part.split("\n")] + [""]
 

@@ -607,10 +607,15 @@ def _later(raw: bytes, name: str) -> object:
 def _later_observed(raw: bytes, name: str) -> object:
     """Read a field of what a checkpoint observed."""
     try:
-        r = _part(raw, "observed")
-        return _OBSERVED[name](Reader(r.value["observed"] if r else None, "record.observed"))
+        return _OBSERVED[name](_seen(raw))
     except (ValueError, LookupError, RecordError):
         return getattr(decode(raw).observed, name)
+
+
+@lru_cache(maxsize=4)  # whoever asks for one field asks for others
+def _seen(raw: bytes) -> Reader:
+    r = _part(raw, "observed")
+    return Reader(r.value["observed"] if r else None, "record.observed")
 
 
 def _later_files(raw: bytes, name: str) -> object:

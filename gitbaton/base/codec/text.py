@@ -65,19 +65,24 @@ def canonical(value: Json) -> bytes:
 
 def _dump(value: Json, newline: str) -> str:
     if isinstance(value, str):
-        return '"' + _SPECIAL.sub(_escape, value) + '"'
+        return _string(value)
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, int):
         return str(value)
     inner = newline + "  "
     if isinstance(value, dict):
-        items = [_dump(k, inner) + ": " + _dump(v, inner) for k, v in value.items()]
+        items = [f"{_string(k)}: {_string(v) if type(v) is str else _dump(v, inner)}" for k, v in value.items()]
         opening, closing = "{", "}"
     else:
         items = [_dump(v, inner) for v in value]
         opening, closing = "[", "]"
     return opening + inner + ("," + inner).join(items) + newline + closing if items else opening + closing
+
+
+def _string(text: str) -> str:
+    # What is printable holds nothing that is escaped in another way than JSON's own encoder, which is written in C, does it.
+    return json.encoder.encode_basestring(text) if text.isprintable() else '"' + _SPECIAL.sub(_escape, text) + '"'
 
 
 def _escape(match: re.Match[str]) -> str:
@@ -156,7 +161,7 @@ def digest(text: str) -> str:
 
 def timestamp(value: datetime) -> str:
     """RFC 3339 in UTC with microseconds."""
-    return value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ").rjust(27, "0")
+    return value.astimezone(UTC).isoformat(timespec="microseconds")[:-6] + "Z"
 
 
 def check_track(name: str) -> str:
