@@ -16,6 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn
 
+    from gitbaton.base.errors import BatonError
     from gitbaton.git.repo import Repo
 
 sys.setrecursionlimit(9_000)  # a path that the kernel takes has up to 2,047 folders, and up to four calls walk each
@@ -154,7 +155,7 @@ def call(words: list[str], begun: Repo | None = None) -> int:
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except BatonError as error:
-        return _complain(error.message, error.hints, error.exit_code)
+        return _complain(error.message, error.hints or _why_held(error), error.exit_code)
     except KeyboardInterrupt:
         return _SIGINT
     except (BrokenPipeError, SystemExit):  # typer turns the one into the other
@@ -200,6 +201,15 @@ def _call(words: list[str], begun: Repo | None) -> object:
     from gitbaton.cli.usage import call_typer
 
     return call_typer(words, begun)
+
+
+def _why_held(error: BatonError) -> tuple[str, ...]:
+    """Return what is known of a lock of git's that was in the way."""
+    if ".lock'" not in error.message:
+        return ()
+    from gitbaton.git.worktree.locks import why_held
+
+    return tuple(why_held(error.message))
 
 
 def _complain(message: str, hints: tuple[str, ...], code: int) -> int:

@@ -58,6 +58,29 @@ def test_what_a_fetch_pruned_is_missed_and_comes_back(mirror: Sandbox) -> None:
     assert (mirror.path / "a.txt").read_text() == "2\n" and "look" in mirror.ok("run", "show", "job").out
 
 
+@pytest.mark.deep
+def test_what_a_removal_that_failed_left_about_removes_nothing(repo: Sandbox) -> None:
+    """Its tombstones were written, and no ref ever led to them."""
+    box = repo
+    for number in range(3):
+        box.ok("snapshot", f"step {number}", "--track", "t")
+    box.ok("snapshot", "other", "--track", "u")
+    lock = box.path / ".git/refs/baton/meta.lock"
+    lock.touch()
+    assert box.baton("prune", "--keep-last", "1", "--yes").code == 128
+    lock.unlink()
+    before = listed(box)
+    for ref in ("tracks/u", "meta"):
+        box.git("update-ref", "-d", f"refs/baton/{ref}")
+    box.ok("doctor", "--mend")
+    assert listed(box) == before
+    far = box.path.parent / "other.git"
+    box.git("clone", "-q", "--bare", str(box.path), str(far))
+    box.git("remote", "add", "origin", str(far))
+    box.ok("sync", "--yes")
+    assert box.ok("log", "t").out.count("step ") == 3
+
+
 def test_what_git_has_collected_since_is_named_with_the_remote_that_has_it(mirror: Sandbox) -> None:
     mirror.ok("push", "far", "--track", "t", "--yes")
     ids = [row["id"] for row in json.loads(mirror.ok("log", "t", "--json").out)["checkpoints"]]

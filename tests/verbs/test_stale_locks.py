@@ -130,6 +130,30 @@ def test_a_git_that_only_looks_holds_no_lock(repo: Sandbox, looks: bool) -> None
         holder.communicate(b"")
 
 
+@some(
+    "words",
+    ["tracks rename t u", "tracks delete t --yes", "snapshot s --track u", "run --run u -- true"],
+    share={"tracks rename t u"},
+)
+def test_what_a_lock_stopped_is_missed_by_nobody(repo: Sandbox, words: str) -> None:
+    changed(repo)
+    repo.ok("snapshot", "s", "--track", "t")
+    refs, sets = repo.git("for-each-ref"), {path.name for path in (repo.path / ".git/baton/ours/tracks").iterdir()}
+    name = {"tracks": "packed-refs", "snapshot": "refs/baton/tracks/u", "run": "refs/baton/runs/u"}[words.partition(" ")[0]]
+    path = lock(repo, f"{name}.lock", 0)
+    done = repo.baton(*words.split())
+    assert done.code == 128 and f"Unable to create '{path}': File exists" in done.err and "\nhint: " in done.err, done.err
+    if name == "packed-refs":
+        told = done.err.splitlines()[1]
+        assert told.startswith(f"hint: '{path}' is ") and told.endswith(f" old, and no process here holds it; {CRASHED}")
+    path.unlink()
+    assert repo.git("for-each-ref") == refs and not [*(repo.path / ".git/baton").glob("deleted/*")]
+    assert {path.name for path in (repo.path / ".git/baton/ours/tracks").iterdir()} == sets
+    assert "refs: 2 tracks, every ref in our namespace is ours" in repo.baton("doctor").out
+    assert repo.ok("doctor", "--mend").out == "nothing is damaged\n"
+    repo.ok(*words.split())
+
+
 @some("name", ["HEAD.lock", "config.lock", "packed-refs.lock", "shallow.lock", "refs/heads/main.lock", "refs/tags/a/b.lock"])
 def test_doctor_names_locks_beside_every_file_of_git(repo: Sandbox, name: str) -> None:
     repo.commit("first")

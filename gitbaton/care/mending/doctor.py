@@ -247,7 +247,8 @@ def _refs(baton: Baton) -> Iterator[DoctorFinding]:
         track = track_of(ref)
         ways = brought_back(baton.repo, track) if track is not None else []
         said = f"{in_quotes(ref)} is gone, and nobody removed it by gitbaton: a fetch that prunes a mirror does that"
-        yield _amiss("refs", "; ".join((said, *ways)), f"{MENDS} --dry-run")
+        killed = "one whose first writer was killed looks the same"
+        yield _amiss("refs", "; ".join((said, killed, *ways)), f"{MENDS} --dry-run")
     if not (wrong or strangers or broken or gone):
         yield _fine("refs", f"{counted(len(tips.items), 'track')}, every ref in our namespace is ours")
 

@@ -19,6 +19,7 @@ from gitbaton.care.retention.inventory import conversation_name, known
 from gitbaton.checkpoints.baton import Baton
 from gitbaton.checkpoints.store import CHAINS, NOTES, SAFETY, TIPS, chain_ref, state, tip_ref, track_of
 from gitbaton.checkpoints.store import meta as store_meta
+from gitbaton.checkpoints.store.join import marks
 from gitbaton.checkpoints.store.provenance import record_of
 from gitbaton.checkpoints.store.read import is_ours, readable_checkpoints
 from gitbaton.checkpoints.store.refs import BEFORE_MENDS, IMPORTED, META, REMOTES, RUNS, THREADS, TRANSCRIPTS, signed_track
@@ -144,11 +145,15 @@ class _MendPlanner:
         """Plan the ref of pins and tombstones."""
         fetched = (name for name in self.survey.pointing if name.startswith(REMOTES) and name.endswith("/meta"))
         copies = [self.survey.pointing[name] for name in fetched]
-        self.said, whole = rebuild.meta(self.survey, self.survey.pointing.get(META), copies)
+        sound = META in self.survey.ours and not self.survey.broken(META)
+        self.said, whole = rebuild.meta(self.survey, self.survey.pointing.get(META), copies, older=not sound)
+        if not sound and self.said.drops:  # what a track here has was not removed: that had failed
+            here = self._here()
+            self.said = replace(self.said, pruned=self.said.pruned - here, forgotten=self.said.forgotten - here)
         self.dropped: Callable[[Oid], bool] | None = self.said.dropped
         if META not in self.survey.ours and self.survey.missing and (self.said.pins or self.said.drops):
             self._settle(META, self._made_of_meta("it is gone, and an older one lies about"))
-        if META not in self.survey.ours or not self.survey.broken(META):
+        if META not in self.survey.ours or sound:
             return
         lost = (Lost(where="pins and tombstones", what=_SINCE),)
         if not whole:
@@ -158,6 +163,12 @@ class _MendPlanner:
             return
         gone = counted(len(self.said.pruned) + len(self.said.forgotten), "tombstone")
         self._settle(META, self._made_of_meta(f"{counted(len(self.said.pins), 'pin')}, {gone} can be read", lost))
+
+    def _here(self) -> set[Oid]:
+        """Return the ids of the checkpoints of all tracks that can be read."""
+        names = [name for name in self.survey.ours if name.startswith(CHAINS) and not self.survey.broken(name)]
+        store, tips = self.survey.store, [self.survey.pointing[name] for name in names if name in self.survey.pointing]
+        return {mark[1] for tip in tips for mark in marks(store, self.survey.first_parents(tip)) if mark is not None}
 
     def _made_of_meta(self, said: str, lost: tuple[Lost, ...] = ()) -> Made:
         objects = store_meta.objects_for(self.survey.store, self.said)

@@ -517,12 +517,12 @@ def conversation(survey: Survey, ref: str, tip: Oid | None, agent: str, session:
     return Made(new=survey.make("commit", data), lost=lost, said=said)
 
 
-def meta(survey: Survey, tip: Oid | None, others: Iterable[Oid]) -> tuple[Meta, bool]:
-    """Return the union of the pins and tombstones of the newest meta, as far as it can be read, of older ones and of remotes'
-    copies; and whether one of them can be read whole."""
+def meta(survey: Survey, tip: Oid | None, others: Iterable[Oid], *, older: bool) -> tuple[Meta, bool]:
+    """Return the union of the pins and tombstones of the newest meta, as far as it can be read, of remotes' copies, and with
+    ``older`` of all that lie about, to which no ref may ever have led; and whether one of them can be read whole."""
     trees = [
         *(commit.tree for commit in map(survey.commit, (tip, *others)) if commit is not None),
-        *(commit.tree for commit in survey.commits.values() if commit.message == _META),
+        *(commit.tree for commit in survey.commits.values() if older and commit.message == _META),
     ]
     found = [_meta_of(survey, tree) for tree in dict.fromkeys(trees)]
     return store_meta.union(*(said for said, _ in found)), any(whole for _, whole in found)

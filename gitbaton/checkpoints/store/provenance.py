@@ -144,10 +144,11 @@ class Ours:
         with suppress(OSError):
             self.begin()
             left = self.ids(name).difference(ids) if ids is not None else frozenset[Oid]()
-            if ids is None:
+            mixed = ids is not None and (mixed or b"\n%s\n" % _MIXED in self._said(name))
+            if not left and not mixed:
                 drop(self.repo, os.path.join(self.folder, name))
             elif len(left) < len(self.ids(name)):
-                self._put(name, left, mixed=mixed or b"\n%s\n" % _MIXED in self._said(name))
+                self._put(name, left, mixed=mixed)
 
     def _put(self, name: str, ids: Iterable[Oid], *, mixed: bool = False) -> None:
         lines = [*(oid.encode() for oid in sorted(ids)), *([_MIXED] if mixed else [])]

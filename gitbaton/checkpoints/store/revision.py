@@ -149,10 +149,11 @@ class Revision:
             return
         self.store.repo.stow([item for item in objects if item.oid not in self._written])
         plans, ours = {track: plan for track, plan in self._plans.items() if plan.change is not None}, self.store.ours
+        begun = dict[str, list[Oid]]()
         for track, plan in plans.items():
             name, theirs = of_track(track), self._foreign.get(track, set())
             fresh = [link.id for link in plan.fresh if not ours.has(name, link.id)]
-            mine = [oid for oid in fresh if oid not in theirs]
+            mine = begun[track] = [oid for oid in fresh if oid not in theirs]
             if plan.altered:  # what a restore of it brings may not be what was captured here
                 ours.drop(name, plan.altered, mixed=True)
             if mine or (fresh and ours.knows(name)):
@@ -163,12 +164,27 @@ class Revision:
                 signed = vouched.oid if vouched is not None else None
                 whole = Deleted(tip=plan.change.old, ours=ours.ids(of_track(track)), signed=signed)
                 note_deleted(self.store.repo, track, whole)
-        state.carry_out(self.store, first, tips, [item.oid for item in objects])
+        try:
+            state.carry_out(self.store, first, tips, [item.oid for item in objects])
+        except (RefConflictError, GitError):
+            self._unsay(begun)
+            raise
         for track, plan in plans.items():
             gone = plan.change is not None and plan.change.new is None
             if gone or plan.removed:
                 ours.drop(of_track(track), None if gone else plan.removed)
         self._follow()
+
+    def _unsay(self, begun: Mapping[str, Collection[Oid]]) -> None:
+        """Take back what was noted of tracks before their refs moved, which did not: else one would be missed that never was,
+        and one be known as deleted that is here."""
+        for track, ids in begun.items():
+            change = self._plans[track].change
+            if change is not None and change.old is None:
+                self.store.ours.drop(of_track(track), ids)
+            elif change is not None and change.new is None:
+                with suppress(OSError, RecordError):
+                    drop_deleted(self.store.repo, track, change.old)
 
     def _follow(self) -> None:
         """No work tree stays on a track that is gone, nor its sessions with ids that are: a renamed one they follow."""

@@ -19,7 +19,7 @@ from gitbaton.base.codec import (
     parse_note,
 )
 from gitbaton.base.codec.notes import MAX_ENTRIES
-from gitbaton.base.errors import GitError, RecordError, RefConflictError, UsageError
+from gitbaton.base.errors import BatonError, GitError, RecordError, RefConflictError, UsageError
 from gitbaton.base.model import Checkpoint, Oid, Stored
 from gitbaton.base.values import replace, value
 from gitbaton.checkpoints.store.chain import INDEX, RETRY_SECONDS, STAGES, append_to, landed, root_objects
@@ -145,7 +145,13 @@ def _append_once(store: Store, draft: SnapshotDraft, warn: Callable[[str], None]
         found = store.objects.info(chain_ref(track))
         return found.oid if found else None
 
-    if not landed(move, now, stored.commit) or behind:
+    try:
+        whole = landed(move, now, stored.commit)
+    except BatonError:
+        if tip is None:  # else the track would be missed, which was never here
+            store.ours.drop(of_track(track), [stored.id])
+        raise
+    if not whole or behind:
         repair(store, stored, warn)
     return stored
 

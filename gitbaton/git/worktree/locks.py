@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Iterator, Sequence
 
@@ -13,6 +14,7 @@ from gitbaton.git.repo import Repo
 
 _CRASHED = "a git process may have crashed in this repository earlier: remove the file manually to continue"
 _FILES = ("index", "HEAD", "config", "config.worktree", "packed-refs", "shallow")
+_IN_THE_WAY = re.compile(r"Unable to create '(.+?\.lock)': File exists")
 MARK = "gitbaton "  # what a lock of ours begins with; our process has it not open, and is no git
 # Gits that look, or wait, for long, and write nothing that has such a lock.
 _LOOKING = frozenset(("blame", "cat-file", "daemon", "diff", "fsmonitor--daemon", "grep", "log", "rev-list", "show"))
@@ -31,6 +33,12 @@ def describe(path: str, found: str | None) -> tuple[str, str]:
             f"another git process seems to be running in this repository; if none is, {_CRASHED}",
         )
     return f"{in_quotes(path)} is {old} old, and no process here holds it", _CRASHED
+
+
+def why_held(said: str) -> list[str]:
+    """Return, as a hint, what is known of the lock that git's words say is in the way; none where they say something else."""
+    path = _IN_THE_WAY.search(said)
+    return ["; ".join(describe(path[1], holder(path[1])))] if path is not None else []
 
 
 def stale(repo: Repo, older: float) -> Iterator[tuple[str, str, str]]:

@@ -268,7 +268,12 @@ class Journal:
             ):
                 move_refs(self.repo, [RefChange(name=ref, new=commit.oid, old=tip)], how=how, disk=self._disk)
 
-        landed(move, lambda: self.tip(run), commit.oid)
+        try:
+            landed(move, lambda: self.tip(run), commit.oid)
+        except BatonError:
+            if tip is None:  # else the run would be missed, which was never here
+                self.ours.drop(of_run(run), [commit.oid])
+            raise
         hold(parts.values(), algorithm, held)
         self._packs += 1
         if self._packs % PACKS == 0:
