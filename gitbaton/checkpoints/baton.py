@@ -17,7 +17,6 @@ from gitbaton.base.errors import (
     BatonError,
     CollectedError,
     GitError,
-    NotARepositoryError,
     NotFoundError,
     RecordError,
     UsageError,
@@ -66,7 +65,7 @@ from gitbaton.checkpoints.survey import Surveyor, compared
 from gitbaton.git import questions
 from gitbaton.git.loose import is_known
 from gitbaton.git.objects import lookup
-from gitbaton.git.repo import Door, Progress, Repo, discover, no_id, silent
+from gitbaton.git.repo import Door, Progress, Repo, discover, neighbour, no_id, silent
 
 if TYPE_CHECKING:
     from gitbaton.base.secrets import Redacted, Redactor
@@ -999,20 +998,22 @@ class Baton:
         live = surveyor.live(stored)
         return (surveyor.written(stored), live.words) if words and live.words is not None else (stored, live)
 
-    def status(self, *, brief: bool = False) -> tuple[list[TrackStatus], tuple[Problem, ...]]:
-        """All tracks, newest first, and what in our namespace is not ours. Each is held against the work tree that its newest
-        checkpoint was taken in, while that exists, else against this one. ``brief``: for a table, which tells neither what
-        others decided nor which paths were committed otherwise."""
+    def status(self, *, brief: bool = False, most: int | None = None) -> tuple[list[TrackStatus], History]:
+        """All tracks, newest first, and their newest checkpoints with what in our namespace is not ours. Each is held against
+        the work tree that its newest checkpoint was taken in, while that exists, else against this one. ``brief``: for a table,
+        which tells neither what others decided nor which paths were committed otherwise. ``most``: no more tracks than these,
+        the current one among them."""
         tips = self.readable_tips()
         current = self.store.current()
+        items = tips.items if most is None else sorted(tips.items, key=lambda s: s.checkpoint.track != current)[:most]
         found = []
-        for stored, live, place in self._at_home(tips.items, brief=brief):
+        for stored, live, place in self._at_home(items, brief=brief):
             track = stored.checkpoint.track
             remotes = self.store.origins(track)
             if stored.foreign and not remotes:  # joined, and nothing of here follows yet
                 remotes = tuple(remote for remote, oid in self.store.elsewhere().get(track, ()) if oid == stored.commit)
             found.append(TrackStatus(stored=stored, live=live, current=track == current, remotes=remotes, place=place))
-        return found, tips.problems
+        return found, tips
 
     def readable_tips(self) -> History:
         """The newest checkpoint of each track that can be read, newest first, and what is wrong elsewhere."""
@@ -1066,7 +1067,9 @@ class Baton:
                 surveyors[0].learn((oid for s in items for oid in compared(s)), heads)
             here = [baton._here([items[n] for n in numbers], brief=brief) for baton, numbers in homes]
             if len(items) > _FEW:
-                surveyors[0].learn_changes(list(zip(surveyors, here, strict=True)))
+                asked = list(zip(surveyors, here, strict=True))
+                stack.enter_context(surveyors[0].learn_files(asked))
+                surveyors[0].learn_commits(asked)
             found: dict[int, tuple[Stored, Live, str | None]] = {}
             for at, ((baton, numbers), there, surveyor) in enumerate(zip(homes, here, surveyors, strict=True)):
                 for other, _ in homes[at : at + _LOOKS]:  # git looks at these while what it has told is compared
@@ -1077,15 +1080,8 @@ class Baton:
 
     def _neighbour(self, git_dir: str, place: WorktreeId) -> Baton | None:
         """Another work tree of this repository, opened; None where something else has taken its place."""
-        try:
-            repo = discover(place.path, door="binary")
-        except NotARepositoryError:
-            return None
-        if os.path.realpath(repo.layout.git_dir) == os.path.realpath(git_dir):
-            repo.lean_on(self.repo)
-            return Baton(repo=repo, clock=self.clock)
-        repo.close()
-        return None
+        repo = neighbour(self.repo, git_dir, place.path)
+        return Baton(repo=repo, clock=self.clock) if repo is not None else None
 
     def history(
         self,

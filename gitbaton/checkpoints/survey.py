@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from itertools import islice
 
 from gitbaton.base.codec import counted, in_quotes, parse_note, track_in
@@ -37,9 +37,17 @@ from gitbaton.checkpoints.store.provenance import of_track
 from gitbaton.git import questions
 from gitbaton.git.objects import TreeEntry, new_object
 from gitbaton.git.repo import no_id
-from gitbaton.git.treediff import Pair, PathChange, changed_in_none, differences, read_entries
+from gitbaton.git.treediff import (
+    Pair,
+    RawRecords,
+    changed_in_none,
+    differences,
+    raw_differences,
+    read_entries,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
     from typing import TypeGuard
 
     from gitbaton.git.ancestry import Ancestry
@@ -73,6 +81,10 @@ class _Commits:
     strange: tuple[str, ...] = ()
 
 
+if TYPE_CHECKING:
+    _Asking = Generator[list[Pair], None, _Commits]
+
+
 class Surveyor:
     """Looks at HEAD once and compares any number of checkpoints with it.
 
@@ -91,10 +103,13 @@ class Surveyor:
         self._near: dict[Oid, dict[Oid, list[tuple[Oid, str]]]] = {}
         self._notes: dict[Oid, list[TreeEntry]] = {}
         self._read: dict[Oid, dict[bytes, bytes]] = {}
-        self._apart: dict[Pair, dict[str, PathChange]] = {}
+        self._apart: dict[Pair, dict[str, str]] = {}
         self._kinds: dict[Oid, str] = {}
         self._noting: list[Oid | None] = []
         self._heads: set[Oid] = set()  # those of all that know what this one knows
+        self._learnt: tuple[Sequence[Stored], list[_Commits]] = (), []  # what commits hold, of these and what they carry
+        self.apart: RawRecords | None = None  # of trees that files are compared with, where that was asked for before
+        self.scratch: str | None = None
 
     def follow(self, other: Surveyor, ancestry: Ancestry) -> None:
         """Know what another one of this repository knows and will learn of what no work tree changes, and the history of what
@@ -114,15 +129,36 @@ class Surveyor:
         with suppress(RecordError):
             self._trees |= self.store.trees_of(heads)
 
-    def learn_changes(self, asked: Sequence[tuple[Surveyor, Sequence[Stored]]]) -> None:
-        """Tell apart at once the trees that several surveyors, each of some newest checkpoints, will ask about."""
-        with suppress(GitError, RecordError):
-            stands = [(one, s, one.head.oid) for one, items in asked for s in one._own_and_carried(items)]
-            moved = [(one, s, here, pairs) for one, s, here in stands if here and (pairs := one._pairs(_stand(s), here))]
-            if self.brief:
-                read_entries(self.objects, (tree for *_, pairs in moved for pair in pairs for tree in pair), self._read)
-            pairs = [pair for one, s, here, pairs in moved if not (one.brief and one._is_strange(s, here)) for pair in pairs]
-            self._differences(pairs)
+    def learn_commits(self, asked: Sequence[tuple[Surveyor, Sequence[Stored]]]) -> None:
+        """Learn at once what the commits hold that several surveyors, each of some newest checkpoints, will ask about."""
+        each = [(one, items, one._own_and_carried(items)) for one, items in asked]
+        if self.brief:
+            with suppress(GitError, RecordError):
+                pairs = [one._pairs(_stand(s), one.head.oid) or () for one, _, both in each for s in both]
+                read_entries(self.objects, (tree for found in pairs for pair in found for tree in pair), self._read)
+        made = iter(self._told([one._followed(s) for one, _, both in each for s in both]))
+        for one, items, both in each:
+            one._learnt = items, list(islice(made, len(both)))
+
+    @contextmanager
+    def learn_files(self, asked: Sequence[tuple[Surveyor, Sequence[Stored]]]) -> Iterator[None]:
+        """Begin to tell apart at once the trees that several surveyors, each of some newest checkpoints, will compare the files
+        of their work trees with; until the end of the block."""
+        from gitbaton.git.worktree.filedrift import scratch_folder, tree_pairs
+        from gitbaton.git.worktree.index import kept_tree
+
+        pairs = list[Pair]()
+        for one, items in asked:
+            trees, staged = one._compared_trees(items, one._all_written(items), tests=True), kept_tree(one.store.repo)
+            pairs += tree_pairs(trees, staged if self._is(staged, "tree") else None) if trees else ()
+        apart = RawRecords(self.store.repo, pairs)
+        try:
+            with scratch_folder() as folder:
+                for one, _ in asked:
+                    one.apart, one.scratch = apart, folder
+                yield
+        finally:
+            apart.stop()
 
     def _own_and_carried(self, items: Sequence[Stored]) -> list[Stored]:
         """Return checkpoints without the words that they carry, and then those that carry some."""
@@ -137,23 +173,23 @@ class Surveyor:
         """The present against each of several checkpoints, and against where the words were written that they carry, with one
         look at the work tree; as ``live``. ``tests``: also against the files that test runs on record were of.
         """
-        written = [self.written(stored) for stored in items if stored.checkpoint.carried is not None]
+        written = self._all_written(items)
         differing, unsaved, said = dict[Oid, list[str]](), list[str](), ""
         reason = None
         if self.rules is not None and self.store.repo.layout.root is not None:
             from gitbaton.git.worktree.filedrift import compare_files
 
             try:
-                ran = [run for s in items if tests and s.checkpoint.observed for run in s.checkpoint.observed.tests]
-                trees = [
-                    *(s.checkpoint.files.tree for s in (*items, *written) if s.checkpoint.files is not None),
-                    *(run.tree for run in ran if self._is(run.tree, "tree")),
-                ]
-                differing, unsaved, said = compare_files(self.store.repo, self.rules, list(dict.fromkeys(trees)))
+                trees = self._compared_trees(items, written, tests=tests)
+                differing, unsaved, said = compare_files(
+                    self.store.repo, self.rules, trees, apart=self.apart, scratch=self.scratch
+                )
             except GitError as error:
                 reason = f"the changed files are not counted: {error.message}"
         asked = self._own_and_carried(items)
-        made = self._commits(asked)
+        known, made = self._learnt
+        if known is not items:
+            made = self._told([self._followed(stored) for stored in asked])
         later, below = made[: len(items)], iter(zip(written, made[len(items) :], strict=True))
         found = []
         for stored, alone, commits in zip(items, asked[: len(items)], later, strict=True):
@@ -168,6 +204,18 @@ class Surveyor:
                 )
             )
         return found
+
+    def _all_written(self, items: Iterable[Stored]) -> list[Stored]:
+        return [self.written(stored) for stored in items if stored.checkpoint.carried is not None]
+
+    def _compared_trees(self, items: Sequence[Stored], written: Sequence[Stored], *, tests: bool) -> list[Oid]:
+        """The trees that the files of the work tree are compared with."""
+        ran = [run for s in items if tests and s.checkpoint.observed for run in s.checkpoint.observed.tests]
+        trees = [
+            *(s.checkpoint.files.tree for s in (*items, *written) if s.checkpoint.files is not None),
+            *(run.tree for run in ran if self._is(run.tree, "tree")),
+        ]
+        return list(dict.fromkeys(trees))
 
     def edited(self, stored: Stored, places: Sequence[str]) -> list[str]:
         """The paths at or below some places, seen from the top, at which the work tree is another one than a checkpoint's; only
@@ -274,25 +322,36 @@ class Surveyor:
         found = self.objects.info(oid) if oid else None
         return found is not None and found.kind == kind
 
-    def _commits(self, items: Sequence[Stored]) -> list[_Commits]:
-        """For each newest checkpoint what the commits hold that HEAD has made since; first all at once what most will need."""
-        here = self.head.oid
-        left = {n: s for n, s in enumerate(items) if here is not None and s.checkpoint.place.oid != here}
-        found: dict[int, _Commits] = {}
-        with suppress(GitError, RecordError):
-            left = {n: s for n, s in left.items() if not (self.brief and self._is_strange(s, here))}
-            self._differences([pair for s in left.values() for pair in (self._pairs(_stand(s), here) or ())])
-        for n, stored in left.items():
-            with suppress(GitError, RecordError):  # what cannot be compared is no more at home than it looks
-                found[n] = self._followed(stored)
-        return [found.get(n, _Commits()) for n in range(len(items))]
+    def _told(self, asking: Sequence[_Asking]) -> list[_Commits]:
+        """Carry out questions about commits together: in each round one comparison for the pairs of trees that all of them
+        ask for. What cannot be compared is no more at home than it looks."""
+        found, left = [_Commits()] * len(asking), dict(enumerate(asking))
+        while left:
+            wanted: dict[int, list[Pair]] = {}
+            for n, one in left.items():
+                try:
+                    wanted[n] = next(one)
+                except StopIteration as end:
+                    found[n] = end.value
+                except (GitError, RecordError):
+                    pass
+            left = {n: left[n] for n in wanted}
+            with suppress(GitError):  # then each asks for itself
+                self._differences([pair for pairs in wanted.values() for pair in pairs])
+        return found
 
-    def _followed(self, stored: Stored) -> _Commits:
+    def _followed(self, stored: Stored) -> _Asking:
         """Follow HEAD from where it is to where the words were written: each of its moves must be a rewrite, or commits of what
-        the checkpoint before it captured. They are counted from the newest checkpoint that stood elsewhere."""
+        the checkpoint before it captured. They are counted from the newest checkpoint that stood elsewhere. Yields the pairs of
+        trees that it needs next; returns what the commits hold that HEAD has made since."""
         later, count, strange = self.head.oid, 0, set[str]()
+        if later is None or stored.checkpoint.place.oid == later or (self.brief and self._is_strange(stored, later)):
+            return _Commits()
         for stand in self._stands(stored):
-            paths = self._uncaptured(stand, later)
+            pairs = self._pairs(stand, later)
+            if pairs is not None:
+                yield pairs
+            paths = self._uncaptured(stand, pairs)
             if paths is not None:
                 strange.update(paths)
                 count = count or self._moves(stand.head, later)[0] or 0
@@ -347,22 +406,21 @@ class Surveyor:
         (before, after), *captured = pairs
         return changed_in_none(self.objects, before, after, [tree for tree, _ in captured], self._read)
 
-    def _uncaptured(self, stand: _Stand, later: Oid | None) -> list[str] | None:
-        """The paths that changed in HEAD since a stand and that are there neither as in its captured tree nor as in its index;
-        None where that cannot be said, or nothing changed."""
-        pairs = self._pairs(stand, later)
+    def _uncaptured(self, stand: _Stand, pairs: list[Pair] | None) -> list[str] | None:
+        """The paths that changed in HEAD since a stand and that are there neither as in its captured tree nor as in its index,
+        by the ``_pairs`` of both; None where that cannot be said, or nothing changed."""
         if pairs is None or stand.files is None:
             return None
         changed, *captured = self._differences(pairs)
-        gone = [path for path, change in changed.items() if change.after is None]
+        gone = [path for path, record in changed.items() if record.endswith("D")]
         # What was not captured is not there, either; that says nothing.
         doubts = [set(gone).difference(stand.files.holding(gone)), set() if stand.files.index.whole else set(gone)]
         looks = list(zip(captured, doubts, strict=False))
         return sorted(p for p in changed if all(p in apart or p in doubt for apart, doubt in looks)) if changed else None
 
-    def _differences(self, pairs: Sequence[Pair]) -> list[dict[str, PathChange]]:
-        """Return the differences between the trees of each pair, asked once."""
-        self._apart |= differences(self.store.repo, (pair for pair in pairs if pair not in self._apart))
+    def _differences(self, pairs: Sequence[Pair]) -> list[dict[str, str]]:
+        """Return the differences between the trees of each pair as raw records by path, asked once."""
+        self._apart |= raw_differences(self.store.repo, (pair for pair in pairs if pair not in self._apart))
         return [self._apart[pair] for pair in pairs]
 
     def _tree(self, commit: Oid | None) -> Oid | None:

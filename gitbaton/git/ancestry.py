@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from heapq import heappop, heappush
 
 from gitbaton.base.model import Oid
 from gitbaton.git.repo import Repo
@@ -22,7 +23,7 @@ class Ancestry:
         self._groups: Counter[int] = Counter()
         self._of: dict[Oid, tuple[list[tuple[int, int]], list[tuple[int, int]]]] = {}
         self._parents: dict[Oid, list[Oid]] = {}
-        self._below: dict[Oid, set[Oid]] = {}
+        self._at: dict[Oid, int] = {}  # each stands before those that it reaches
         self.related = False
         words = ("rev-list", "--parents", "--topo-order", "--ignore-missing", "--stdin")
         said = repo.git.run(*words, f"--max-count={many}", stdin="".join(f"{oid}\n" for oid in asked).encode())
@@ -35,6 +36,7 @@ class Ancestry:
         if said.code == 0:
             rows = [line.split(" ") for line in said.out.decode("ascii").splitlines()]
             self._parents = {} if self.related else {oid: parents for oid, *parents in rows}
+            self._at = {oid: n for n, oid in enumerate(self._parents)}
             self._count(asked, rows)
 
     def _count(self, asked: list[Oid], rows: list[list[Oid]]) -> None:
@@ -62,19 +64,24 @@ class Ancestry:
         return (ahead, behind) if self.related or any(by & other for by, _ in mine) else None
 
     def _walked(self, here: Oid, there: Oid) -> tuple[int, int] | None:
-        """Count as ``distance``, of commits that those which were asked for reach."""
-        one, other = self._reached(here), self._reached(there)
-        return (len(one - other), len(other - one)) if one & other else None
-
-    def _reached(self, start: Oid) -> set[Oid]:
-        if start not in self._below:
-            found, waiting = {start}, [start]
-            while waiting:
-                more = [oid for oid in self._parents[waiting.pop()] if oid not in found]
-                found.update(more)
-                waiting += more
-            self._below[start] = found
-        return self._below[start]
+        """Count as ``distance``, of commits that those which were asked for reach: of each in its order who reaches it, until
+        both reach all that is left."""
+        marks = {here: 1}
+        marks[there] = marks.get(there, 0) | 2
+        waiting = sorted((self._at[oid], oid) for oid in marks)
+        counts, apart = [0, 0, 0, 0], sum(by != 3 for by in marks.values())
+        while apart:
+            _, oid = heappop(waiting)
+            by = marks[oid]
+            counts[by] += 1
+            apart -= by != 3
+            for parent in self._parents[oid]:
+                known = marks.get(parent, 0)
+                if not known:
+                    heappush(waiting, (self._at[parent], parent))
+                marks[parent] = known | by
+                apart += (known | by != 3) - (known in (1, 2))
+        return (counts[1], counts[2]) if waiting or counts[3] else None
 
     def first_parents(self, start: Oid, limit: int) -> list[Oid]:
         """Return a commit and its chain of first parents, so many. Raises LookupError where it was not walked."""

@@ -33,7 +33,7 @@ from gitbaton.base.system.files import (
     write_first,
 )
 from gitbaton.base.system.process import Process, Result, remove_later
-from gitbaton.base.values import TYPE_CHECKING, cast, value
+from gitbaton.base.values import TYPE_CHECKING, cast, replace, value
 from gitbaton.git.binary import BinaryObjects, clear_stale_locks
 from gitbaton.git.loose import put_in
 from gitbaton.git.objects import OID, Algorithm, NewObject, Objects, parse_commit
@@ -80,6 +80,7 @@ GUARDED, PROTECTED = frozenset(("baton.everywhere", *PROGRAMS)), frozenset(("sys
 _AUTHOR = ("GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL")
 _EDGE = r"[^\0- .,:;<>\"'\\]"
 _PLAIN = re.compile(rf"{_EDGE}(?:[^\0-\x1f<>]*{_EDGE})?")  # what git takes as it is; of others it removes characters
+_PER_WORKTREE = "extensions.worktreeconfig"
 _NAMED = "name it: git --git-dir=PATH baton ..."
 
 
@@ -246,20 +247,31 @@ class Repo:
             result = reading.finish()
             if result.code not in (0, 1):
                 raise GitError(f"'git config' failed: {result.fatal()}")
-            self._settings = {}
+            found: dict[str, list[str]] = {}
             fields = result.out.decode("utf-8", "surrogateescape").split("\0")[:-1]
             for scope, item in zip(fields[::2], fields[1::2], strict=True):
                 key, newline, value = item.partition("\n")
                 if key in GUARDED and scope not in PROTECTED:
                     self.unheeded[key] = value if newline else "true"
                     continue
-                self._settings.setdefault(key, []).append(value if newline else "true")
-            # core.hooksPath does not switch off the hooks that git 2.54 takes from the configuration.
-            names = {key[5:-6] for key in self._settings if key.startswith("hook.")}
-            off = tuple(f"hook.{name}.enabled=false" for name in sorted(names) if "=" not in name)
-            for git in {self.git, self.opened}:  # the quarantine may have come before
-                git.config += off + self._filters(self._settings)
-        return self._settings
+                found.setdefault(key, []).append(value if newline else "true")
+            self._heed(found)
+        return self._settings or {}
+
+    def share_settings(self, other: Repo) -> None:
+        """Take the settings of another work tree of this repository, where no work tree has its own."""
+        found = other.settings()
+        if not any(key == _PER_WORKTREE or key.startswith("includeif.") for key in found):
+            self.unheeded = dict(other.unheeded)
+            self._heed(found)
+
+    def _heed(self, settings: dict[str, list[str]]) -> None:
+        self._settings = settings
+        # core.hooksPath does not switch off the hooks that git 2.54 takes from the configuration.
+        names = {key[5:-6] for key in settings if key.startswith("hook.")}
+        off = tuple(f"hook.{name}.enabled=false" for name in sorted(names) if "=" not in name)
+        for git in {self.git, self.opened}:  # the quarantine may have come before
+            git.config += off + self._filters(settings)
 
     def _filters(self, settings: Mapping[str, list[str]]) -> tuple[str, ...]:
         """Return the user's filters, which must not store what they store in our quarantine, nor take for stored what lies
@@ -498,6 +510,39 @@ def discover(
     if prefetched is not None:
         repo.take_over(prefetched)
     return repo
+
+
+def neighbour(repo: Repo, git_dir: str, root: str) -> Repo | None:
+    """Open another work tree of a repository, by its git directory and its place; None where something else stands there now.
+    It reads objects by the process of ``repo``."""
+    layout = replace(repo.layout, root=root, git_dir=git_dir, index=os.path.join(git_dir, "index"))
+    if _is_linked(layout):
+        found = Repo(layout, Git(root, base_environment(strip_local=True)), "binary")
+        found.share_settings(repo)
+    else:
+        try:
+            found = discover(root, door="binary")
+        except NotARepositoryError:
+            return None
+        if os.path.realpath(found.layout.git_dir) != os.path.realpath(git_dir):
+            found.close()
+            return None
+    found.lean_on(repo)
+    return found
+
+
+def _is_linked(layout: Layout) -> bool:
+    """Whether a work tree is plainly one that git made beside another, and all of it is ours, so that git would say the same
+    of it and need not be asked."""
+    root, git_dir = layout.root or "", layout.git_dir
+    if os.path.dirname(git_dir) != os.path.join(layout.common_dir, "worktrees") or os.path.realpath(root) != root:
+        return False
+    try:
+        mine = all(os.lstat(path).st_uid == os.geteuid() for path in (root, os.path.join(root, ".git"), git_dir))
+    except OSError:
+        return False
+    same = os.path.realpath(os.path.join(git_dir, os.fsdecode(read_or_none(os.path.join(git_dir, "commondir")) or b"").strip()))
+    return mine and leads_back(layout) and same == os.path.realpath(layout.common_dir)
 
 
 def _named(git: Git, start: str) -> tuple[Layout | None, dict[str, str]]:

@@ -215,7 +215,7 @@ _CORE = (
 )
 _NAMED = (
     r"(user|author)\.(name|email)|user\.signingkey|gpg\..*|attr\.tree|hook\..*\.event|filter\..*\.(clean|smudge|process)"
-    r"|merge\.(.*\.driver|default)"
+    r"|merge\.(.*\.driver|default)|extensions\.worktreeconfig|includeif\..*"
 )
 _SETTINGS = rf"^(baton\.|advice\.baton|color\.baton\.|core\.({_CORE})$|({_NAMED})$)"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 
 from gitbaton.base.errors import MENDS, CollectedError, GitError
 from gitbaton.base.model import Oid
@@ -39,6 +40,12 @@ def differences(repo: Repo, pairs: Iterable[Pair], paths: Sequence[str] = ()) ->
     if apart:
         found |= zip(apart, finished(started(repo, apart, paths), len(apart)), strict=True)
     return found
+
+
+def raw_differences(repo: Repo, pairs: Iterable[Pair]) -> dict[Pair, dict[str, str]]:
+    """Return what ``differences`` does as ``raw_records``, which is a tenth of the work."""
+    wanted = list(dict.fromkeys(pairs))
+    return dict(zip(wanted, raw_records(started(repo, wanted), len(wanted)), strict=True)) if wanted else {}
 
 
 _ENTRY = re.compile(rb"(\d+) ([^\0]+)\0(.{20})", re.DOTALL)
@@ -127,6 +134,30 @@ def raw_records(process: Process, count: int) -> list[dict[str, str]]:
     if len(found) != count:
         raise CollectedError("cannot compare trees: one of them cannot be read", MENDS)
     return found
+
+
+class RawRecords:
+    """Differences of many pairs of trees, asked of git at once, while other things are done, and read when one is needed."""
+
+    def __init__(self, repo: Repo, pairs: Iterable[Pair]) -> None:
+        self._pairs = list(dict.fromkeys(pairs))
+        self._process = started(repo, self._pairs) if self._pairs else None
+        self._found: dict[Pair, dict[str, str]] = {}
+
+    def of(self, pairs: Sequence[Pair]) -> list[dict[str, str]] | None:
+        """Return the raw records of some pairs by path, as ``raw_records`` does; None where not all were asked for, or not all
+        can be read."""
+        process, self._process = self._process, None
+        if process is not None:
+            with suppress(GitError):
+                self._found = dict(zip(self._pairs, raw_records(process, len(self._pairs)), strict=True))
+        return [self._found[pair] for pair in pairs] if all(pair in self._found for pair in pairs) else None
+
+    def stop(self) -> None:
+        """Take no interest in it any more."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.stop()
 
 
 def entries_in(record: str) -> tuple[Entry, Entry]:

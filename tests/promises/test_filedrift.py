@@ -166,7 +166,7 @@ CHANGES: dict[str, tuple[int, Change]] = {
     "new-empty": (1, edit("nothing", "")),
     "ignored": (0, edit("x.log")),
     "ignored-now": (1, every(edit(".git/info/exclude", "untracked.txt\n"))),
-    "no-longer-ignored": (2, every(edit("x.log"), edit(".gitignore", ""))),
+    "no-longer-ignored": (1, every(edit("x.log"), edit(".gitignore", ""))),
     "link": (1, link("link", "b.txt")),
     "link-dangling-new": (1, link("lost", "nowhere")),
     "link-for-file": (1, link("a.txt", "b.txt")),

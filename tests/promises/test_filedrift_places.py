@@ -30,11 +30,11 @@ def lesser() -> list[str]:
 
 
 @pytest.mark.full
-@some("name", ["conflict", "unborn", "linked", "sha256", "autocrlf", "filter", "sparse-index"])
+@some("name", ["conflict", "unborn", "linked", "sha256", "autocrlf", "filter", "sparse-index", "eol-filter", "ident", "modes"])
 def test_repositories_of_many_kinds(tmp_path: Path, name: str) -> None:
-    repo = {"conflict": conflict, "unborn": unborn, "linked": linked, "autocrlf": crlf, "filter": filtered}.get(name, plain)(
-        tmp_path, name
-    )
+    built = {"conflict": conflict, "unborn": unborn, "linked": linked, "autocrlf": crlf, "filter": filtered}
+    built |= {"eol-filter": ending, "ident": told, "modes": without_modes}
+    repo = built.get(name, plain)(tmp_path, name)
     snapshot(repo, "t")
     assert said(repo) == (0, ())
     for count, names in enumerate((["one.txt"], ["one.txt", "three.txt"]), 1):
@@ -87,6 +87,34 @@ def crlf(path: Path, kind: str) -> Sandbox:
     repo.write("two.txt", "2\r\n")
     repo.write("kept.txt", "a\r\nb\r\nc\r\n")
     repo.write("untracked.txt", "u\r\n")
+    return repo
+
+
+def ending(path: Path, kind: str) -> Sandbox:
+    """A filter that makes CRLF, which git keeps where the index has CRLF, and else takes out."""
+    repo = plain(path, kind)
+    repo.commit("kept", kept_txt="a\r\nb\r\n")
+    repo.git("config", "filter.end.clean", "sed -e 's/$/\r/'")
+    repo.write(".gitattributes", "*.txt text=auto filter=end\n")
+    for name in ("kept.txt", "two.txt"):
+        repo.write(name, "a\nb\nc\n")
+    return repo
+
+
+def told(path: Path, kind: str) -> Sandbox:
+    repo = plain(path, kind)
+    repo.write(".gitattributes", "*.txt ident\n")
+    repo.write("two.txt", "$Id: of some time ago $\n")
+    return repo
+
+
+def without_modes(path: Path, kind: str) -> Sandbox:
+    """A mode that the index has, which git keeps where the file system is said to have none."""
+    repo = plain(path, kind)
+    repo.git("update-index", "--chmod=+x", "two.txt")
+    repo.git("commit", "-q", "-m", "a program")
+    repo.git("config", "core.filemode", "false")
+    repo.write("two.txt", "edited\n")
     return repo
 
 
@@ -201,13 +229,13 @@ def test_an_encoding_that_fits_no_more(tmp_path: Path) -> None:
 
 
 @pytest.mark.full
-def test_an_index_that_cannot_be_read(repo: Sandbox) -> None:
+def test_where_the_index_cannot_be_read_every_file_is_read(repo: Sandbox) -> None:
+    repo.write("a.txt", "edited\n")
     index_path(repo).write_bytes(b"broken" * 10)
     done = repo.baton("resume", "--live", "--json")
-    assert done.code == 0 and done.json["live"]["files_changed"] is None
-    assert "warning: the changed files are not counted: " in repo.ok("resume", "--live").err
-    for verb in ("verify", "status"):
-        assert "warning: the changed files are not counted: " in repo.ok(verb).err
+    assert done.code == 0 and done.json["live"]["files_changed"] == 1
+    for verb in ("resume --live", "verify", "status"):
+        assert "; every file was read anew; to make it anew: " in repo.baton(*verb.split()).err, verb
     assert repo.baton("verify", "--strict").code == 1
 
 

@@ -70,6 +70,36 @@ def test_its_own_rules_count_there(repo: Sandbox, two: tuple[Sandbox, Sandbox]) 
 
 
 @pytest.mark.deep
+def test_what_is_included_there_counts_there(repo: Sandbox, two: tuple[Sandbox, Sandbox], tmp_path: Path) -> None:
+    lexer = two[0]
+    (tmp_path / "more").write_text("[baton]\n\texclude = *.log\n")
+    repo.git("config", f"includeIf.gitdir:{repo.path}/.git/worktrees/lexer.path", str(tmp_path / "more"))
+    for box in two:
+        box.write("x.log", "x\n")
+    found = drifts(repo)
+    assert found["lexer"] == ("none", str(lexer.path)) and found["parser"] == ("files-changed:1", str(two[1].path))
+
+
+@pytest.mark.deep
+def test_where_no_screen_is_the_newest_fifty_are_listed(repo: Sandbox) -> None:
+    snap(repo, "main")
+    tip = repo.git("rev-parse", "refs/baton/tracks/main").strip()
+    repo.git(
+        "update-ref", "--stdin", stdin=b"".join(b"create refs/baton/tracks/t%d %s\n" % (n, tip.encode()) for n in range(60))
+    )
+    rows = repo.ok("status").out.splitlines()
+    assert (
+        rows[1].startswith("* main ") and len(rows) == 52 and rows[-1].startswith("61 tracks, 60 foreign, 11 not shown (--all)")
+    )
+    every = repo.ok("status", "--all").out.splitlines()
+    assert len(every) == 63 and every[:51] == rows[:51] and every[-1].startswith("61 tracks, 60 foreign.  main: = home")
+    stable = [row for row in repo.ok("status", "--porcelain").out.splitlines() if row[0] != "#"]
+    assert len(repo.ok("status", "--json").json["tracks"]) == len(stable) == 61
+    few = repo.ok("status", env={"LINES": "10"}).out.splitlines()
+    assert few[:8] == rows[:8] and len(few) == 9 and few[-1].startswith("61 tracks, 60 foreign, 54 not shown (--all)")
+
+
+@pytest.mark.deep
 def test_a_work_tree_that_is_gone_is_judged_here(repo: Sandbox, two: tuple[Sandbox, Sandbox]) -> None:
     parser = two[1]
     repo.git("worktree", "remove", "--force", "../lexer")

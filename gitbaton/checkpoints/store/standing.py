@@ -114,50 +114,50 @@ def at(store: Chains, tip: Stored | None, limit: int | None = LOOKED) -> Stands:
 def several(store: Chains, tips: Sequence[Stored], limit: int | None = LOOKED) -> list[Stands]:
     """Return what stands at several checkpoints, each as ``at`` does; their chains are read together."""
     apart = [tip.foreign or store.ours.mixed(tip.checkpoint.track) for tip in tips]
-    joined = [t.commit for t, asked in zip(tips, apart, strict=True) if asked and _is_own(store, t)]
+    joined = [t.commit for t, asked in zip(tips, apart, strict=True) if asked]
     walks = store.walks(joined, limit) if joined else {}
     read, found = store.objects.read_many([oid for start in joined for oid in walks[start]], MAX_COMMIT), list[Stands]()
     for tip, asked in zip(tips, apart, strict=True):
         if not asked:
             found.append(of_words(tip))
             continue
-        ours: Callable[[Oid], bool] = partial(store.ours.has, of_track(tip.checkpoint.track))
-        if tip.commit in walks:
-            rows = list(_rows(store, tip.checkpoint.track, list(islice(read, len(walks[tip.commit])))))
-        else:
-            rows, ours = [_row(stored) for stored in store.below(tip, limit).items], bool
-        found.append(_joined(tip, rows or [_row(tip)], ours))
+        rows = list(_rows(store, tip, list(islice(read, len(walks[tip.commit])))))
+        found.append(_joined(tip, rows or [_row(tip)], partial(store.ours.has, of_track(tip.checkpoint.track))))
     return found
 
 
-def _is_own(store: Chains, tip: Stored) -> bool:
-    """Whether a checkpoint stands in the chain that a track has here; what is foreign there was joined to it."""
-    if tip.checkpoint.kind in BESIDE or not tip.foreign:
-        return tip.checkpoint.kind not in BESIDE
-    here = store.objects.info(chain_ref(tip.checkpoint.track))
-    return here is not None and here.oid == tip.commit
+def _of_others(store: Chains, tip: Stored) -> Collection[Oid] | None:
+    """Return the commits that the chain of a foreign checkpoint's track has here, of which alone something may be ours; None
+    where the checkpoint is its newest, or is ours."""
+    here = store.objects.info(chain_ref(tip.checkpoint.track)) if tip.foreign else None
+    if not tip.foreign or (here is not None and here.oid == tip.commit):
+        return None
+    return frozenset(store.objects.first_parents(here.oid)) if here is not None else ()
 
 
 def _row(stored: Stored) -> _Row:
     return stored.id, stored.checkpoint.previous, lambda: stored
 
 
-def _rows(store: Chains, track: str, found: Sequence[Object | None]) -> Iterator[_Row]:
-    """Yield the rows of a chain's commits, of which nothing more is read until that is asked for."""
+def _rows(store: Chains, tip: Stored, found: Sequence[Object | None]) -> Iterator[_Row]:
+    """Yield the rows of the commits of a checkpoint's chain, of which nothing more is read until that is asked for."""
+    track = tip.checkpoint.track if tip.checkpoint.kind not in BESIDE else None
+    read = partial(_readable, store, track, _of_others(store, tip))
     for item in found:
         raw = payload_in(item.data) if item is not None and item.data is not None else b""
         if item is not None and raw and (said := _PREVIOUS.findall(raw)):
             oid = object_id(store.objects.algorithm, "blob", raw)
-            yield oid, said[-1].decode("ascii") or None, partial(_readable, store, track, item)
-        elif item is not None and raw and (stored := _readable(store, track, item)) is not None:  # not as we write it
+            yield oid, said[-1].decode("ascii") or None, partial(read, item)
+        elif item is not None and raw and (stored := read(item)) is not None:  # not as we write it
             yield _row(stored)
 
 
-def _readable(store: Chains, track: str, found: Object) -> Stored | None:
+def _readable(store: Chains, track: str | None, own: Collection[Oid] | None, found: Object) -> Stored | None:
     try:
-        return store.stored(found, track, found.oid)
+        stored = store.stored(found, track, found.oid)
     except RecordError:
         return None
+    return stored if own is None or stored.commit in own else replace(stored, foreign=True)
 
 
 def _joined(tip: Stored, rows: Sequence[_Row], ours: Callable[[Oid], bool]) -> Stands:

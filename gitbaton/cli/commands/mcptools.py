@@ -320,15 +320,15 @@ def diff(baton: Baton, call: ToolCall) -> Answer:
 
 def status(baton: Baton, call: ToolCall) -> Answer:
     """Say where every track is, how it stands, and what moved since."""
-    tracks, problems = baton.status()
-    going, everything = open_turn(baton, tracks), call.given.get("all", False)
-    look, beside = _look(baton), at_hand(baton)
-    rows = dashboard(baton, look, tracks, going, beside, everything=everything, option="'all'") if tracks else ()
-    left = _left_out(problems)
+    everything = call.given.get("all", False)
+    tracks, tips = baton.status(most=None if everything else LISTED)
+    going, look, beside = open_turn(baton, tracks), _look(baton), at_hand(baton)
+    rows = dashboard(baton, look, tracks, tips.items, going, beside, everything=everything, option="'all'") if tracks else ()
+    left = _left_out(tips.problems)
     warnings = (*left, *baton.newer([t.stored for t in tracks]))
     warnings += tuple(dict.fromkeys(text for t in tracks for text in uncompared(t.live)))
-    listed = tracks if everything else sorted(tracks, key=lambda t: not t.current)[:LISTED]
-    value = {**standing_document(baton, listed, going, beside), **({"more": True} if len(listed) < len(tracks) else {})}
+    value = standing_document(baton, tracks, tips.items, going, beside)
+    value |= {"more": True} if len(tracks) < len(tips.items) else {}
     return Answer(document=value, text="\n".join(rows) or _none(left), warnings=warnings)
 
 

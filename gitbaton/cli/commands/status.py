@@ -81,7 +81,7 @@ COLUMNS = ("current", "track", "id", "created", "validation", "drift", "step", "
 
 def command(
     ctx: Invocation,
-    everything: Annotated[bool, Option("--all", help="Show every track, or row, however many the screen takes.")] = False,
+    everything: Annotated[bool, Option("--all", help="Show every track, or row, however many there are.")] = False,
     risk: Annotated[
         bool, Option("--at-risk", help="Show what here no checkpoint holds, and what would take it; with --all every row.")
     ] = False,
@@ -92,9 +92,9 @@ def command(
 ) -> int:
     """Show every track: where it is, who was at work on it, how its tests stand and what moved since.
 
-    The current track is the first, then the newest, as many as fit on the screen; a narrow one leaves columns out. DRIFT is
-    what moved since its newest checkpoint, SINCE what happened since somebody wrote words for it. OVERLAP is in how many
-    files the track would not merge with other live ones; 'git baton overlap' shows them.
+    The current track is the first, then the newest, as many as fit on the screen, or 50; a narrow one leaves columns out.
+    DRIFT is what moved since its newest checkpoint, SINCE what happened since somebody wrote words for it. OVERLAP is in how
+    many files the track would not merge with other live ones; 'git baton overlap' shows them.
     A track is held against the work tree that its newest checkpoint was taken in, while that exists. 'today' is what the turns
     of our tracks that ended today took in tokens, without those of subagents, as far as the client tells. The last line
     is a turn of it that goes on, or was cut short, and has changed files; 'git baton revert' takes it back.
@@ -117,26 +117,33 @@ def command(
     if watch:
         return _watch(ctx, everything=everything)
     with opened(ctx, talks="" if json or stable or nul else "comparing files") as baton:
-        tracks, problems = baton.status(brief=not json)
+        look = looking(ctx, baton)
+        whole = everything or json or stable or nul
+        tracks, tips = baton.status(brief=not json, most=None if whole else _room(look))
         going = open_turn(baton, tracks)
         beside = Overlaps() if stable or nul else at_hand(baton)
         if json:
-            print_json(standing_document(baton, tracks, going, beside))
+            print_json(standing_document(baton, tracks, tips.items, going, beside))
         elif stable or nul:
             also = [turn_header(going)] if going else []
             terminal.write(porcelain(COLUMNS, map(_fields, tracks), nul=nul, foreign=[t.stored for t in tracks], more=also))
         elif tracks:
-            terminal.say_lines(dashboard(baton, looking(ctx, baton), tracks, going, beside, everything=everything))
-        elif not problems:
-            begin(baton, looking(ctx, baton))
+            terminal.say_lines(dashboard(baton, look, tracks, tips.items, going, beside, everything=everything))
+        elif not tips.problems:
+            begin(baton, look)
         warn_all(baton.newer([t.stored for t in tracks]))
-    left_out(problems)
+    left_out(tips.problems)
     warn_all(list(dict.fromkeys(text for t in tracks for text in uncompared(t.live))))
     kept = [(t.stored.checkpoint.track, said) for t in tracks if (said := kept_here(t.stored.checkpoint.files))]
     warn_all([f"{in_quotes(track)}: {said}" for track, said in kept])
-    if not tracks and problems:
+    if not tracks and tips.problems:
         raise baton.store.none()
     return 0
+
+
+def _room(look: Look) -> int:
+    """Return the number of tracks that a screen has room for, at most."""
+    return MOST if look.rows is None else max(look.rows - BESIDE, 1)
 
 
 def _watch(ctx: Invocation, *, everything: bool) -> int:
@@ -151,11 +158,12 @@ def _watch(ctx: Invocation, *, everything: bool) -> int:
             files = ("HEAD", CURRENT, "index", os.path.join("logs", "HEAD"), os.path.join("baton", "sessions"))
             places = [os.path.join(git_dir, name) for _, git_dir, _ in worktrees(repo) for name in files]
             before = folders(repo, CHAINS, TIPS, *places)
-            tracks, problems = baton.status(brief=True)
+            look = looking(ctx, baton)
+            tracks, tips = baton.status(brief=True, most=None if everything else _room(look))
             going = open_turn(baton, tracks)
             beside = at_hand(baton)
-            shown = dashboard(baton, looking(ctx, baton), tracks, going, beside, everything=everything) if tracks else [NONE]
-            torn = (f"{in_quotes(p.where)} is left out: {p.reason}" for p in problems)
+            shown = dashboard(baton, look, tracks, tips.items, going, beside, everything=everything) if tracks else [NONE]
+            torn = (f"{in_quotes(p.where)} is left out: {p.reason}" for p in tips.problems)
             lines = [*shown, *map(plain, torn), *map(plain, baton.store.unread.values())]
             baton.store.unread.clear()
         return lines, lambda: folders(repo, CHAINS, TIPS, *places) == before
@@ -164,9 +172,9 @@ def _watch(ctx: Invocation, *, everything: bool) -> int:
 
 
 def standing_document(
-    baton: Baton, tracks: Sequence[TrackStatus], going: "UnderWay | None", beside: Overlaps
+    baton: Baton, tracks: Sequence[TrackStatus], tips: Sequence[Stored], going: "UnderWay | None", beside: Overlaps
 ) -> dict[str, Json]:
-    """Return the JSON of how every track stands."""
+    """Return the JSON of how tracks stand; ``tips``: the newest checkpoints of all."""
     listed: list[Json] = [
         {
             "current": t.current,
@@ -182,7 +190,7 @@ def standing_document(
     silent = state.paused(baton.repo, baton.clock())
     ends = None if silent is None or silent.until is None else timestamp(silent.until)
     paused: dict[str, Json] = {"paused": {"since": timestamp(silent.since), "until": ends}} if silent else {}
-    used = used_today(baton, tracks)
+    used = used_today(baton, tips)
     today: dict[str, Json] = {"today": {"turns": used.turns, "untold": used.untold, **usage_document(used.usage)}}
     return {
         "tracks": listed,
@@ -192,10 +200,10 @@ def standing_document(
     }
 
 
-def used_today(baton: Baton, tracks: Sequence[TrackStatus]) -> TurnsUsage:
-    """Return the tokens of the turns of our tracks that ended today, by the local time."""
+def used_today(baton: Baton, newest: Sequence[Stored]) -> TurnsUsage:
+    """Return the tokens of the turns of our tracks, by their newest checkpoints, that ended today, by the local time."""
     midnight = baton.clock().astimezone().replace(hour=0, minute=0, second=0, microsecond=0)
-    tips = [t.stored.commit for t in tracks if t.stored.checkpoint.created >= midnight and not t.stored.foreign]
+    tips = [s.commit for s in newest if s.checkpoint.created >= midnight and not s.foreign]
     if not tips:
         return TurnsUsage()
     from gitbaton.checkpoints.store.turns import turns_usage
@@ -220,29 +228,30 @@ def dashboard(
     baton: Baton,
     look: Look,
     tracks: Sequence[TrackStatus],
+    tips: Sequence[Stored],
     going: "UnderWay | None",
     beside: Overlaps,
     *,
     everything: bool,
     option: str = "--all",
 ) -> Iterator[str]:
-    """Yield the current track first, then the newest; one line each, as many as the screen takes; at last all of them in one
-    line, and where the words of the current one are older, what has happened since, and the open turn, ``going``.
-    ``option``: what shows all."""
+    """Yield the current track first, then the newest; one line each, as many as the screen takes; at last all of them, by
+    their newest checkpoints, ``tips``, in one line, and where the words of the current one are older, what has happened since,
+    and the open turn, ``going``. ``option``: what shows all."""
     tracks = sorted(tracks, key=lambda t: not t.current)
     first = tracks[0]
     older = first.current and first.stored.checkpoint.carried is not None
     back = plain(first.stored.restored) if first.current else ""
     silent = state.paused(baton.repo, look.now)
-    used = turns_tokens(used_today(baton, tracks))
-    lines = BESIDE + older + bool(back) + bool(silent) + bool(going) + bool(used)
-    shown = tracks if everything or look.rows is None else tracks[: max(look.rows - lines, 1)]
+    used = turns_tokens(used_today(baton, tips))
+    lines = older + bool(back) + bool(silent) + bool(going) + bool(used) if look.rows is not None else 0
+    shown = tracks if everything else tracks[: max(_room(look) - lines, 1)]
     signed = _signed(baton, [t.stored for t in shown])
     rows = [_cells(baton, look, t, signed.get(t.stored.id, ""), beside) for t in shown]
     yield from look.table(TABLE, rows, heading=True)
-    foreign, hidden = sum(t.stored.foreign for t in tracks), len(tracks) - len(shown)
+    foreign, hidden = sum(s.foreign for s in tips), len(tips) - len(shown)
     parts = [
-        counted(len(tracks), "track"),
+        counted(len(tips), "track"),
         f"{foreign} foreign" * bool(foreign),
         f"{hidden} not shown ({option})" * bool(hidden),
     ]

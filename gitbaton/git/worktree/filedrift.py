@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 
 from gitbaton.base.codec import in_quotes
 from gitbaton.base.errors import DamagedIndexError, GitError
 from gitbaton.base.model import Oid
-from gitbaton.base.system.files import remove_folder
+from gitbaton.base.system.files import open_regular, remove_folder
 from gitbaton.base.system.process import Result
 from gitbaton.base.values import value
 from gitbaton.git.loose import index_anew
 from gitbaton.git.objects import lookup, object_id
 from gitbaton.git.repo import Repo
 from gitbaton.git.run import TRACKED, Git, checked, zsplit
-from gitbaton.git.treediff import Entry, PathChange, entries_in, raw_records, records, started
+from gitbaton.git.treediff import Entry, Pair, RawRecords, entries_in, raw_records, records, started
 from gitbaton.git.worktree.index import (
     DENIED,
     FILTER,
@@ -32,6 +32,7 @@ from gitbaton.git.worktree.untracked import CaptureRules, sort_out
 
 _ATTEMPTS = 4
 _PATIENCE = 64  # processes that may be spent on finding the paths that git cannot hash
+_PLAIN = 1 << 20  # bytes of changed files that are read to see whether they are plain
 _FEW = 3  # files that a filter may fail on before it is switched off for all
 _STAGED = ("--cached", "-r", "-z", "--raw", "--no-renames", "--ita-invisible-in-index", "--ignore-submodules=none")
 # An index of a few paths must neither be split nor folded: git would write trees for that.
@@ -86,27 +87,46 @@ def is_byte_code(path: str) -> bool:
 
 
 def compare_files(
-    repo: Repo, rules: CaptureRules, trees: Sequence[Oid], specs: Sequence[str] = ()
+    repo: Repo,
+    rules: CaptureRules,
+    trees: Sequence[Oid],
+    specs: Sequence[str] = (),
+    apart: RawRecords | None = None,
+    scratch: str | None = None,
 ) -> tuple[dict[Oid, list[str]], list[str], str]:
     """Return what ``changed_paths`` does, the submodules at their recorded commit that hold what no commit of theirs has,
-    and a warning about the index. ``specs``: pathspecs of all that has to be looked at."""
+    and a warning about the index. ``specs``: pathspecs of all that has to be looked at. ``apart``: what is known of
+    ``tree_pairs`` of these trees. ``scratch``: a folder of our own, that may be used."""
     distinct = list(dict.fromkeys(trees))
     if repo.layout.root is None or not distinct:
         return {}, [], ""
-    with _scratch() as folder:
+    with nullcontext(scratch) if scratch else scratch_folder() as folder:
         try:
-            return (*_compared(repo, folder, repo.layout.index, rules, distinct, specs), "")
+            return (*_compared(repo, folder, repo.layout.index, rules, distinct, specs, apart), "")
         except DamagedIndexError as error:  # as a capture does it: the index only saves reading what it knows
             said = f"{error.message}; every file was read anew; to make it anew: {index_anew(repo.layout.index)}"
-            return (*_compared(repo, folder, fresh_index(repo, folder), rules, distinct, specs), said)
+            return (*_compared(repo, folder, fresh_index(repo, folder), rules, distinct, specs, apart), said)
+
+
+def tree_pairs(trees: Iterable[Oid], staged: Oid | None) -> list[Pair]:
+    """Return the pairs of trees that ``compare_files`` tells apart; ``staged``: the tree of the index, where that is known."""
+    first, *rest = dict.fromkeys(trees)
+    return [(first, tree) for tree in (*rest, *([staged] if staged not in (None, first) else []))]
 
 
 def _compared(
-    repo: Repo, folder: str, source: str, rules: CaptureRules, trees: list[Oid], specs: Sequence[str]
+    repo: Repo,
+    folder: str,
+    source: str,
+    rules: CaptureRules,
+    trees: list[Oid],
+    specs: Sequence[str],
+    apart: RawRecords | None,
 ) -> tuple[dict[Oid, list[str]], list[str]]:
     for attempt in range(_ATTEMPTS):
-        index = PrivateIndex(repo, source, os.path.join(folder, f"{os.path.basename(source)}.{attempt}"))
-        comparison = _Comparison(index, folder, repo.layout.root or "", rules, trees, specs)
+        number = f"{os.path.basename(repo.layout.git_dir)}.{attempt}"  # one folder may serve several work trees
+        index = PrivateIndex(repo, source, os.path.join(folder, f"{os.path.basename(source)}.{number}"))
+        comparison = _Comparison(index, folder, repo.layout.root or "", rules, trees, specs, apart)
         found = comparison.run()
         if index.whole():
             break
@@ -114,7 +134,7 @@ def _compared(
 
 
 @contextmanager
-def _scratch() -> Iterator[str]:
+def scratch_folder() -> Iterator[str]:
     """Provide a folder of our own outside the repository, which may be one that we cannot write."""
     name = f"gitbaton-{os.getpid()}.{time.monotonic_ns()}"
     folder = os.path.join(os.environ.get("TMPDIR") or "/tmp", name)
@@ -132,9 +152,17 @@ class _Comparison:
     """One comparison of a work tree, against one state of its index."""
 
     def __init__(
-        self, index: PrivateIndex, folder: str, root: str, rules: CaptureRules, trees: list[Oid], specs: Sequence[str] = ()
+        self,
+        index: PrivateIndex,
+        folder: str,
+        root: str,
+        rules: CaptureRules,
+        trees: list[Oid],
+        specs: Sequence[str],
+        apart: RawRecords | None,
     ) -> None:
         self.index, self.folder, self.root, self.rules, self.trees, self.specs = index, folder, root, rules, trees, specs
+        self.apart = apart
         self.suspects: dict[str, _Suspect] = {}
         self.unsaved: list[str] = []
 
@@ -142,10 +170,11 @@ class _Comparison:
         """Return the paths that differ, by tree."""
         first, known = self.trees[0], self.index.known_facts()
         # Neither asks the work tree: what is hidden there does not matter to them.
-        same = known is not None and known.tree == first
-        staged = None if same else self.index.git.start("diff-index", *_STAGED, first, "--", *self.specs)
-        pairs = [(first, tree) for tree in self.trees[1:]]
-        trees = started(self.index.repo, pairs) if pairs else None
+        tree = known.tree if known is not None and not self.specs and (known.tree == first or self._has(known.tree)) else None
+        staged = None if tree else self.index.git.start("diff-index", *_STAGED, first, "--", *self.specs)
+        pairs = tree_pairs(self.trees, tree)
+        deltas = self.apart.of(pairs) if self.apart is not None else None
+        trees = started(self.index.repo, pairs) if pairs and deltas is None else None
         try:
             facts = self.index.hidden(known)
         except DamagedIndexError:
@@ -158,10 +187,19 @@ class _Comparison:
         look = self.index.listings(facts, self.specs)
         self._suspect_tracked(look.tracked(facts.gitlinks))
         self._suspect_untracked(zsplit(checked(look.untracked(), "ls-files")))
-        base = {} if staged is None else {c.path: c for c in records(checked(staged.finish(), "diff-index"))[0][1]}
-        deltas = raw_records(trees, len(pairs)) if trees else []
+        found = records(checked(staged.finish(), "diff-index"))[0][1] if staged is not None else ()
+        base = {change.path: (change.before, change.after) for change in found}
+        if trees is not None:
+            deltas = raw_records(trees, len(pairs))
+        deltas = deltas or []
+        if tree not in (None, first):
+            base = {path: entries_in(record) for path, record in deltas.pop().items()}
         self._settle_intent_to_add(base)
         return self._compare(base, [{}, *deltas])
+
+    def _has(self, tree: Oid) -> bool:
+        found = self.index.repo.objects.info(tree)
+        return found is not None and found.kind == "tree"
 
     def _suspect_tracked(self, result: Result) -> None:
         """Suspect what ``diff-files`` names. Where a filter fails, ask without it, for then the path is named all the same;
@@ -186,7 +224,7 @@ class _Comparison:
         for path, entry in self.index.cover(taken).items():
             self.suspects[path] = _Suspect(staged=entry, like=None, mode=None)
 
-    def _settle_intent_to_add(self, base: Mapping[str, PathChange]) -> None:
+    def _settle_intent_to_add(self, base: Mapping[str, tuple[Entry, Entry]]) -> None:
         """Ask the tree itself of each deleted file with an empty entry: it may be one that was only intended to be added."""
         objects, first = self.index.repo.objects, self.trees[0]
         nothing = object_id(objects.algorithm, "blob", b"")
@@ -195,11 +233,11 @@ class _Comparison:
             if empty and path not in base and lookup(objects, first, os.fsencode(path)) is None:
                 self.suspects[path] = _Suspect(staged=None, like=None, mode=None)
 
-    def _compare(self, base: Mapping[str, PathChange], deltas: list[dict[str, str]]) -> dict[Oid, list[str]]:
+    def _compare(self, base: Mapping[str, tuple[Entry, Entry]], deltas: list[dict[str, str]]) -> dict[Oid, list[str]]:
         """Compose: what a tree holds at a path follows from its difference to the first one, or the first one's to the
         index. Where neither the index nor the work tree differs from the first one, it is just the paths of the difference."""
-        first = {path: suspect.staged for path, suspect in self.suspects.items()} | {p: c.before for p, c in base.items()}
-        index = {path: change.after for path, change in base.items()}
+        first = {path: suspect.staged for path, suspect in self.suspects.items()} | {p: old for p, (old, _) in base.items()}
+        index = {path: new for path, (_, new) in base.items()}
         then = [first | {path: entries_in(delta[path])[1] for path in first.keys() & delta.keys()} for delta in deltas]
         now = index | self._present(then)
         found = {}
@@ -219,7 +257,8 @@ class _Comparison:
             nested = suspect.mode == "160000" and suspect.staged is None
             if suspect.mode is not None and (nested or (kinds if not suspect.mode else suspect.mode[:3] in kinds)):
                 wanted.append(path)
-        hashed = self._hash(wanted) if wanted else {}
+        plain = self._hash_plain(wanted)
+        hashed = self._hash(wanted) if plain is None else plain
         now: dict[str, Entry] = {}
         for path, suspect in self.suspects.items():
             nested = suspect.mode == "160000" and suspect.staged is None
@@ -227,6 +266,37 @@ class _Comparison:
             if suspect.mode == "160000" and now[path] == suspect.staged:
                 self.unsaved.append(path)
         return now
+
+    def _hash_plain(self, paths: list[str]) -> dict[str, str] | None:
+        """Return the entries of plain files, by one process that hashes them by their attributes; None where the entry that is
+        there may have a say, as it has where both hold CRLF, for links, and where the file system has no modes."""
+        repo, room, modes = self.index.repo, _PLAIN, dict[str, str]()
+        if not paths or not repo.boolean("core.filemode", default=True):
+            return None if paths else {}
+        filtered = any(key.startswith("filter.") for key in repo.settings())  # what one makes of a file is not seen
+        likes = [like.partition(" ")[2] for path in paths if filtered and (like := self.suspects[path].like)]
+        for found in repo.objects.read_many(likes, _PLAIN):
+            if found is None or found.data is None or b"\r" in found.data:
+                return None
+        for path in paths:
+            suspect = self.suspects[path]
+            if "\n" in path or (suspect.mode or "100")[:3] != "100" or (suspect.like or "100")[:3] != "100":
+                return None
+            try:
+                with open(open_regular(os.path.join(self.root, path)), "rb") as file:
+                    modes[path] = "100755" if os.fstat(file.fileno()).st_mode & 0o100 else "100644"
+                    data = file.read(room)
+            except (OSError, ValueError):
+                return None
+            room -= len(data)
+            if b"\r" in data or room <= 0:
+                return None
+        stdin = b"".join(os.fsencode(path) + b"\n" for path in paths)
+        result = self.index.git.changed({}, *_SMALL).run("hash-object", "--stdin-paths", stdin=stdin)
+        oids = result.out.decode("ascii").split()
+        if result.code or len(oids) != len(paths):
+            return None
+        return {path: f"{mode} {oid}" for (path, mode), oid in zip(modes.items(), oids, strict=True)}
 
     def _hash(self, paths: list[str]) -> dict[str, str]:
         """Return the entries that ``git add`` would make, by ``git update-index`` on an index of just these paths.

@@ -101,7 +101,7 @@ class PrivateIndex:
 
     def known_facts(self) -> IndexFacts | None:
         """Return the facts of the index if they are cached; trees in them may have been collected since."""
-        known = _load(self._cache())
+        known = _load(facts_file(self.repo))
         if known is not None and known.key != self.key():
             if not known.entries or known.entries != self._entries(known.end):
                 return None
@@ -146,7 +146,9 @@ class PrivateIndex:
         if key := self.key():
             flags = [[f.path, f.bits] for f in facts.flags]
             rest = {"tree": facts.tree, "flags": flags, "gitlinks": facts.gitlinks}
-            save_cache(self.repo, self._cache(), self.path + ".facts", {"key": key, "end": end, "entries": entries, **rest})
+            save_cache(
+                self.repo, facts_file(self.repo), self.path + ".facts", {"key": key, "end": end, "entries": entries, **rest}
+            )
 
     def _sparse(self) -> bool:
         return self.repo.boolean("core.sparsecheckout")
@@ -171,9 +173,6 @@ class PrivateIndex:
         found = hasher(self.repo.layout.algorithm, end)
         found.update(memoryview(data)[:end])
         return f"entries {found.hexdigest()} {int(self._sparse())}"
-
-    def _cache(self) -> str:
-        return os.path.join(self.repo.own_dir, "index-facts")
 
     def reveal(self, facts: IndexFacts, root: str) -> IndexFacts:
         """Take off what hides edits from ``git add``: assume-unchanged, skip-worktree where a file is there, and the commit
@@ -335,6 +334,18 @@ def real_links(index: PrivateIndex, root: str) -> tuple[str, ...]:
         return ()
     links = (path for mode, _, _, path in index_entries(index.git) if mode == LINK)
     return tuple(sorted((p for p in dict.fromkeys(links) if os.path.islink(os.path.join(root, p))), key=os.fsencode))
+
+
+def kept_tree(repo: Repo) -> Oid | None:
+    """Return the tree of what was staged when facts of the index were last kept; it may have been collected, and another one be
+    staged now."""
+    known = _load(facts_file(repo))
+    return known.facts.tree if known is not None else None
+
+
+def facts_file(repo: Repo) -> str:
+    """Return the path of the file that keeps the facts of an index."""
+    return os.path.join(repo.own_dir, "index-facts")
 
 
 def list_ahead(repo: Repo, *, walk: bool = False) -> None:
