@@ -141,6 +141,9 @@ class WorktreeId:
     path: str
     created: datetime
 
+    if not TYPE_CHECKING:
+        __getattr__ = late  # see ``RecordFacts.stored``
+
     def same(self, other: WorktreeId) -> bool:
         """Whether another identity is of this work tree, wherever it was moved; early records have whole seconds only."""
         if 0 in (self.created.microsecond, other.created.microsecond):
@@ -592,6 +595,9 @@ class Stored:
     foreign: bool = False
     restored: str = ""
     back: Back | None = None
+
+    if not TYPE_CHECKING:
+        __getattr__ = late  # see ``RecordFacts.stored``
 
     @property
     def foreign_words(self) -> bool:

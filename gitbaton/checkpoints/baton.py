@@ -328,8 +328,8 @@ class Baton:
     def redirect(self, folder: str) -> None:
         """From now on write objects and files of our own into ``folder``, which the caller removes: for a dry run."""
         self.repo.redirect(folder)
-        kept, self.store = self.store.kept, Store(self.repo)
-        self.store.kept = kept
+        before, self.store = self.store, Store(self.repo)
+        self.store.kept, self.store.facts = before.kept, before.facts
 
     def plan(self, request: Request, *, fresh: bool = False) -> SnapshotPlan:
         """Capture the work tree and put a checkpoint together; only objects are written that nothing refers to yet.

@@ -24,7 +24,7 @@ from gitbaton.base.model import BESIDE, ImportedTurn, Oid, Stored
 from gitbaton.checkpoints.render import candidate, in_shell, title_of
 from gitbaton.checkpoints.store import CHAINS, SAFETY, TIPS, Store, chain_ref, fetched_ref, imported, track_of
 from gitbaton.checkpoints.store.chain import MAX_COMMIT, newest_first
-from gitbaton.checkpoints.store.ids import MANY, Ids, keep_ids, read_ids
+from gitbaton.checkpoints.store.facts import MANY
 from gitbaton.checkpoints.store.meta import NOTHING, Meta
 from gitbaton.checkpoints.store.read import dropping
 from gitbaton.checkpoints.store.refs import META
@@ -38,7 +38,6 @@ _AT = re.compile(r"(.+)@\{(.+)\}\Z", re.DOTALL)
 _TURN = re.compile(r"turn[ -]?([1-9][0-9]{0,5})\Z")
 _PREFIX = re.compile(r"[0-9a-f]{4,64}\Z")
 _LABEL = re.compile(rb'\n  "label": (?:null|"([^"\\]*)"),\n')
-_HEAD = re.compile(rb'\n  "head": (?:null|"([0-9a-f]{40}|[0-9a-f]{64})"),\n')
 _CREATED = re.compile(rb'\n  "created": "([0-9TZ:.-]{27})",\n')
 _ANY_LABEL = '"label"($|[^:]|:($|[^ ]| ($|[^n])))'  # whatever is not exactly `"label": null`
 _CHUNK = 4096
@@ -482,18 +481,19 @@ def _named(
     newest first. Tracks that cannot be read whole come into ``torn``."""
     prefix, noted = _PREFIX.match(name), _noted(store, commit)
     if not (prefix or commit or pinned):
-        return _among(store, _labelled(store, chains, torn), name, pinned, noted, commit, torn, {})
-    places, kept, fresh = _everything(store, chains, torn), read_ids(store.repo), dict[Oid, Ids]()
+        return _among(store, _labelled(store, chains, torn), name, pinned, noted, commit, torn)
+    places = _everything(store, chains, torn)
+    if len(places) >= MANY:
+        store.facts.load()
 
     def may_be_meant(oid: Oid, head: Oid) -> bool:
         return (bool(prefix) and oid.startswith(name)) or oid in pinned or oid in noted or (head == commit and bool(commit))
 
-    few = [place for place in places if (known := kept.get(place[1])) is None or may_be_meant(*known)]
-    found = _among(store, few, name, pinned, noted, commit, torn, fresh)
+    few = [place for place in places if (known := store.facts.plain(place[1])) is None or may_be_meant(*known)]
+    found = _among(store, few, name, pinned, noted, commit, torn)
     if not any(found) and len(few) < len(places):  # what is kept is not relied on, nor is what cannot be read passed over
-        found = _among(store, places, name, pinned, noted, commit, torn, fresh)
-    if len(fresh.keys() - kept.keys()) >= MANY:
-        keep_ids(store.repo, {oid: known for _, oid in places if (known := fresh.get(oid) or kept.get(oid))})
+        found = _among(store, places, name, pinned, noted, commit, torn)
+    store.facts.keep(oid for _, oid in places)
     return found
 
 
@@ -505,9 +505,8 @@ def _among(
     noted: set[Oid],
     commit: Oid | None,
     torn: set[str],
-    fresh: dict[Oid, Ids],
 ) -> tuple[list[Stored], list[Stored]]:
-    """Return what ``_named`` does, of some places. The ids of those that can be meant by these alone come into ``fresh``."""
+    """Return what ``_named`` does, of some places."""
     prefix = _PREFIX.match(name)
     named: list[Stored] = []
     standing: dict[str, Stored] = {}
@@ -517,8 +516,6 @@ def _among(
     strange, drops = store.strange() if by_id else {}, dict[str, Meta]()
     for track, found, raw in _records(store, places, torn):
         oid = object_id(store.objects.algorithm, "blob", raw) if by_id else ""
-        if by_id and (known := _plainly(oid, raw)):
-            fresh[found.oid] = known
         if track in strange:
             remote = strange[track][0][0]
             drops[remote] = drops.get(remote) or _drops(store, remote)
@@ -528,7 +525,7 @@ def _among(
         earlier = bool(prefix) and any(was.startswith(name) for was in earlier_ids(raw))
         stands = track is not None and track not in standing and (oid in noted or head in raw)
         stands = stands or (track is None and commit is not None and b'"imported": {' in raw and commit.encode() in raw)
-        if not (meant or earlier or stands or _may_be_labelled(raw, name)):
+        if not (meant or earlier or stands or _may_be_labelled(raw, name) or store.facts.lacks(found.oid)):
             continue
         try:
             stored = store.stored(found, track, found.oid)
@@ -542,14 +539,6 @@ def _among(
             renamed.append(stored)
     on_commit = newest_first(standing.values())
     return named or ([] if on_commit else renamed), list(on_commit)
-
-
-def _plainly(oid: Oid, raw: bytes) -> Ids | None:
-    """Return the ids of a checkpoint that no label, no earlier id and no imported turn's commit can mean; None of another."""
-    label, heads = _LABEL.search(raw), _HEAD.findall(raw)
-    if label is None or label.group(1) is not None or len(heads) != 1 or b'"imported": {' in raw or earlier_ids(raw):
-        return None
-    return oid, heads[0].decode("ascii")
 
 
 def _drops(store: Store, remote: str) -> Meta:

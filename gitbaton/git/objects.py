@@ -152,6 +152,10 @@ class Objects(Protocol):
         """Return ``first_parents`` of each of several commits; with a ``limit`` the newest so many of all of them together, and
         those that are as old as the last of these. Of what cannot be read, the start alone."""
 
+    def read_chains(self, starts: Iterable[Oid]) -> dict[Oid, list[Oid]] | None:
+        """Return ``chains``, where git has read each commit of them itself, and not what its commit-graph says of it; None
+        where one cannot be read."""
+
     def distance(self, here: Oid, there: Oid) -> tuple[int, int] | None:
         """Count the commits that only ``here`` and only ``there`` reach; None when they have no common ancestor."""
 

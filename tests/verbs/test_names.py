@@ -292,8 +292,8 @@ def answers(repo: Sandbox, names: list[str]) -> list[tuple[object, ...]]:
 
 
 @pytest.mark.deep
-def test_ids_that_were_kept_change_no_answer(repo: Sandbox, baton: Baton) -> None:
-    kept = repo.path / ".git/baton/ids"
+def test_facts_that_were_kept_change_no_answer(repo: Sandbox, baton: Baton) -> None:
+    kept = repo.path / ".git/baton/facts"
     take(baton, "main", 3)
     repo.commit("next")
     ids = [*fill(repo, "many", *({"step": f"s{n}"} for n in range(1100))), *(s.id for s in take(baton, "side", 2))]
@@ -321,7 +321,7 @@ def test_ids_that_were_kept_change_no_answer(repo: Sandbox, baton: Baton) -> Non
     shorter = answers(repo, names)
     assert shorter == without() != []
     whole = kept.read_bytes()
-    for damaged in (b"", b"x", whole[:-30], whole.replace(b" ", b"  "), whole.replace(b"ids 1", b"ids 2")):
+    for damaged in (b"", b"x", whole[:-30], whole.replace(b" ", b"  "), whole.replace(b"facts 1", b"facts 2")):
         kept.write_bytes(damaged)
         assert answers(repo, names) == shorter, damaged[:50]
     kept.write_bytes(whole)

@@ -517,7 +517,7 @@ _FOLDERS = (
     *("deleted", "lock", "pushed", "sessions", "tmp", "transcripts", "wal"),
 )
 _FILES = (
-    *("agents", "boot", "detached", "expect", "files.cache", "flock", "ids", "index-facts", "installed", "late-hook"),
+    *("agents", "boot", "detached", "expect", "facts", "files.cache", "flock", "index-facts", "installed", "late-hook"),
     *(
         "late-hook-waits",
         "latest",

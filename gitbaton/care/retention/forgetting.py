@@ -31,7 +31,6 @@ from gitbaton.checkpoints.overlap import forget_overlaps
 from gitbaton.checkpoints.render import first_few, in_shell, some
 from gitbaton.checkpoints.store import CHAINS, NOTES, SAFETY, TIPS, Store, chain_ref, tip_ref
 from gitbaton.checkpoints.store.chain import beside, root_objects
-from gitbaton.checkpoints.store.ids import drop_ids
 from gitbaton.checkpoints.store.imported import tombstone
 from gitbaton.checkpoints.store.join import Link, links, plan_notes, telling
 from gitbaton.checkpoints.store.provenance import STATES
@@ -401,7 +400,7 @@ def _remove(baton: Baton, made: Forgetting, *, held: bool) -> list[str]:
             _rewrite_notes(baton, made)
     discard(baton)
     forget_overlaps(baton.repo)
-    drop_ids(baton.repo)
+    baton.store.facts.drop()
     busy = [plain(part.chain.name) for part in made.safety if part.chain.ref not in free]
     waiting = [f"a restore is at work in {in_quotes(name)}; its safety checkpoints stay for now" for name in busy]
     return [*unmarked, *revision.warnings, *waiting]

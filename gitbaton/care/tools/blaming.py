@@ -17,7 +17,7 @@ from gitbaton.checkpoints.baton import Baton
 from gitbaton.checkpoints.render import names_prompt, path_in_quotes
 from gitbaton.checkpoints.store import SAFETY
 from gitbaton.checkpoints.store.imported import makers
-from gitbaton.checkpoints.store.turns import Span, begun_at, since, span_of, turns, until
+from gitbaton.checkpoints.store.turns import Span, begun_at, since, span_of, turns, until, windows
 from gitbaton.git.objects import commit_data, new_object, parse_commit
 from gitbaton.git.questions import is_ancestor
 from gitbaton.git.run import mends
@@ -68,7 +68,7 @@ def blame(
     scratch ``folder`` takes the objects that are made; with ``at`` the repository is redirected to it already. Raises
     NotFoundError for a path that no snapshot would hold, UsageError for a range that git does not take.
     """
-    items = [s for s in baton.store.whole().items if s.checkpoint.files is not None]
+    items = [s for s in baton.store.whole(brief=True).items if s.checkpoint.files is not None]
     before_steps = [s for states in safety_chains(baton) for s in states]
     brought = [s for s in before_steps if s.checkpoint.restore and s.checkpoint.restore.op not in STEPPING]
     if at is None:
@@ -240,8 +240,9 @@ def turns_behind(baton: Baton, lines: Iterable[BlamedLine]) -> dict[int, Span]:
     is of, or in which its commit was made, as hooks saw or a client's transcript shows; a line of which that is not sure is
     left out."""
     asked = [line for line in lines if line.origin is not None]
-    tracks = dict.fromkeys(tip.checkpoint.track for tip in baton.store.tips().items) if asked else {}
-    known = {track: _Turns(turns(baton.store, track)) for track in tracks}
+    tips = baton.store.tips().items if asked else ()
+    known = {tip.checkpoint.track: _Turns(turns(baton.store, tip.checkpoint.track)) for tip in tips}
+    times = windows(baton.store, tips) if any(isinstance(line.origin, BlamedCommit) for line in asked) else {}
     made: dict[tuple[Oid, str], list[tuple[Span, set[bytes] | None]]] = {}
     past = makers(baton.store) if any(isinstance(line.origin, BlamedCommit) for line in asked) else {}
     found: dict[int, Span] = {}
@@ -254,7 +255,9 @@ def turns_behind(baton: Baton, lines: Iterable[BlamedLine]) -> dict[int, Span]:
             one = line.made or one
             key = one.oid, line.path
             if key not in made:
-                around = [span for of in known.values() for span in of if _made_in(baton, span, one, line.path)]
+                at = one.created.timestamp()
+                near = [track for track, spans in times.items() if any(start - 1 < at <= end for start, end in spans)]
+                around = [span for track in near for span in known[track] if _made_in(baton, span, one, line.path)]
                 made[key] = [(span, _lines_after(baton, span, line.path)) for span in around]
             those = [span for span, after in made[key] if after is None or line.text in after]
             those = [span for span in those if line.path in span.edited] or those
@@ -331,8 +334,12 @@ def _parents(
     heads = dict.fromkeys(s.checkpoint.head for s in items if s.checkpoint.head)
     held: _Held = {}
     for name in names:
-        for commit, found in _contents(baton, [*(s.commit for s in items), *heads], name).items():
-            held[commit] = {**held.get(commit, {}), name: found}
+        there = _contents(baton, [*dict.fromkeys(s.tree for s in items), *heads], name)
+        for commit, found in (
+            (oid, there.get(tree)) for oid, tree in (*((s.commit, s.tree) for s in items), *((head, head) for head in heads))
+        ):
+            if found is not None:
+                held[commit] = {**held.get(commit, {}), name: found}
     known = _commits(baton, [*(s.checkpoint.head for s in items), head])
     commit_of = {s.id: s.commit for s in items}
     parents: dict[Oid, list[Oid]] = {}

@@ -7,13 +7,13 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import lru_cache
-from itertools import islice
 from types import MappingProxyType
 
 from gitbaton.base.codec import ROOT_MESSAGE, decode, decode_track, earlier_ids, in_quotes, known, parse_note, payload
 from gitbaton.base.errors import MENDS, BatonError, GitError, GitTimeoutError, NotFoundError, RecordError, RefConflictError
 from gitbaton.base.model import BESIDE, STEPPING, UNBORN, Checkpoint, Oid, Stored
 from gitbaton.base.values import TYPE_CHECKING, replace, value
+from gitbaton.checkpoints.store.facts import MANY, RecordFacts
 from gitbaton.checkpoints.store.provenance import IMPORTS, STATES, Ours, of_track
 from gitbaton.checkpoints.store.refs import (
     CHAINS,
@@ -101,7 +101,8 @@ class Chains:
     def __init__(self, repo: Repo) -> None:
         self.repo, self.objects = repo, repo.objects
         self.root = root_objects(repo.layout.algorithm)[-1].oid
-        self.ours = Ours(repo)
+        self.ours, self.facts = Ours(repo), RecordFacts(repo)
+        self._brief = False  # of commits that can be read only what is not known is read
         self._listed: dict[str, Oid] | None = None  # what lies below REMOTES, as it was when the chains were last listed
         self._own: frozenset[str] | None = None  # the tracks that this repository has itself, as they were listed then
         self._elsewhere: dict[str, list[tuple[str, Oid]]] | None = None
@@ -241,8 +242,9 @@ class Chains:
         ours = track is not None and self.ours.has(of_track(track), oid)
         # What is ours was made or read here, byte for byte.
         told = ours and (b'\n  "files": {\n    "tree": "%s"' % commit.tree.encode() in raw or b'\n  "files": null' in raw)
-        checkpoint = known(raw) if told else _decoded(raw)
-        if not told and checkpoint.files is not None and checkpoint.files.tree != commit.tree:
+        sure = told or self.facts.vouches(found.oid, oid)
+        written = checkpoint = known(raw) if sure else _decoded(raw)
+        if not sure and checkpoint.files is not None and checkpoint.files.tree != commit.tree:
             raise RecordError(f"commit {found.oid} does not hold the tree that it names")
         if track is not None and checkpoint.track != track:
             checkpoint = replace(checkpoint, track=track)
@@ -250,7 +252,9 @@ class Chains:
         if track is None:
             ours = self.ours.has(IMPORTS if checkpoint.kind == "imported" else STATES, oid)
         foreign = not ours or (track is not None and self._is_strange(track))
-        return Stored(id=oid, commit=found.oid, base=base, tree=commit.tree, raw=raw, checkpoint=checkpoint, foreign=foreign)
+        stored = Stored(id=oid, commit=found.oid, base=base, tree=commit.tree, raw=raw, checkpoint=checkpoint, foreign=foreign)
+        self.facts.learn(stored, written, strict=not sure)
+        return stored
 
     def mark(self, track: str, ids: Iterable[Oid]) -> None:
         """Record that checkpoints of a track are foreign, whatever made them. Called with the lock held."""
@@ -318,15 +322,18 @@ class Chains:
         return self.pick(starts, limit) if self.pick else self.objects.chains(starts, limit)
 
     @contextmanager
-    def ahead(self, starts: Sequence[Oid], limit: int | None = None) -> Iterator[bool]:
+    def ahead(self, starts: Sequence[Oid], limit: int | None = None, *, brief: bool = False) -> Iterator[bool]:
         """Walk many chains at once, so that until the end of the block ``linked`` knows them; with a ``limit`` no more than the
-        newest so many of all. Gives whether that is all there is."""
-        before, more = self._ahead, self.linked(starts, limit)
-        self._ahead = {**before, **more} if limit is None else more
+        newest so many of all. Gives whether that is all there is. With ``brief`` checkpoints of which much is known are read
+        no further than is asked of them, where every commit can be read."""
+        before, asked = self._ahead, brief and limit is None and self.pick is None and self.facts.load() > 0
+        whole = self.objects.read_chains(starts) if asked else None
+        more = whole if whole is not None else self.linked(starts, limit)
+        self._ahead, self._brief = {**before, **more} if limit is None else more, whole is not None
         try:
             yield limit is None or len({oid for oids in more.values() for oid in oids}) < limit
         finally:
-            self._ahead = before
+            self._ahead, self._brief = before, False
 
     @contextmanager
     def recalling(self, items: Iterable[Stored]) -> Iterator[None]:
@@ -371,11 +378,17 @@ class Chains:
         processes."""
         links = self.linked([oid for _, _, oid in asked])
         listed = [links.get(oid, []) for _, _, oid in asked]
-        read = self.objects.read_many([oid for oids in listed for oid in oids], MAX_COMMIT)
-        for (ref, track, oid), oids in zip(asked, listed, strict=True):
-            found = list(islice(read, len(oids)))
+        if sum(map(len, listed)) >= MANY:
+            self.facts.load()
+        brief = [self._in_brief(track, oids) for (_, track, _), oids in zip(asked, listed, strict=True)]
+        read = self.objects.read_many(
+            [o for oids, of in zip(listed, brief, strict=True) for o in oids if o not in of], MAX_COMMIT
+        )
+        for (ref, track, oid), oids, of in zip(asked, listed, brief, strict=True):
+            found = [of[one] if one in of else next(read) for one in oids]
+            first = found[0] if found and oids[0] == oid else True
             try:
-                if oid not in links or (found and oids[0] == oid and (found[0] is None or found[0].kind != "commit")):
+                if oid not in links or first is None or (isinstance(first, Object) and first.kind != "commit"):
                     yield self.chain(ref, track)
                 else:
                     history = self._read(ref, track, oids, iter(found))
@@ -385,8 +398,21 @@ class Chains:
             except (RecordError, NotFoundError, GitError) as error:
                 yield error
 
+    def _in_brief(self, track: str | None, oids: Sequence[Oid]) -> dict[Oid, Stored]:
+        """Return those of a chain's commits that need not be read now."""
+        if track is None or not self._brief:
+            return {}
+        ours, strange = self.ours.among(of_track(track)), self._is_strange(track)
+        found = ((oid, self.facts.stored(track, oid, ours, foreign=strange)) for oid in oids)
+        return {oid: stored for oid, stored in found if stored is not None}
+
     def _read(
-        self, ref: str, track: str | None, oids: Sequence[Oid], found: Iterator[Object | None], limit: int | None = None
+        self,
+        ref: str,
+        track: str | None,
+        oids: Sequence[Oid],
+        found: Iterator[Object | Stored | None],
+        limit: int | None = None,
     ) -> History:
         """Return the checkpoints of a chain at some of its commits."""
         items: list[Stored] = []
@@ -443,7 +469,7 @@ class Chains:
         return None if found is None else self.stored(found, track, found.oid)
 
     def _walk(
-        self, ref: str, track: str | None, oids: Sequence[Oid], read: Iterator[Object | None]
+        self, ref: str, track: str | None, oids: Sequence[Oid], read: Iterator[Object | Stored | None]
     ) -> Iterator[Stored | Problem]:
         """Yield the checkpoints of a chain; broken records in a row are one problem, and too many end the walk.
 
@@ -455,7 +481,7 @@ class Chains:
             if oid == self.root:
                 break
             try:
-                stored = self.stored(found, track, oid)
+                stored = found if isinstance(found, Stored) else self.stored(found, track, oid)
             except RecordError as error:
                 reason = error.message if found is not None else "it cannot be read, nor what lies below it"
                 broken.append(Problem(where=f"{ref}, commit {oid}", reason=reason))

@@ -87,6 +87,10 @@ class Ours:
             self._apart[name] = data, frozenset(data.split(b"\n"))
         return line in self._apart[name][1]
 
+    def among(self, name: str) -> frozenset[Oid]:
+        """Return the lines of a file that ``has`` finds, for many questions."""
+        return frozenset(self._said(name).decode("ascii", "replace").split("\n")[1:-1])
+
     def ids(self, name: str) -> frozenset[Oid]:
         """Return all ids of a file."""
         return _oids(self._said(name))

@@ -202,8 +202,9 @@ class Store(Chains):
                 problems += part.problems
         return History(items=newest_first(items), problems=tuple(problems))
 
-    def whole(self, limit: int | None = None) -> History:
+    def whole(self, limit: int | None = None, *, brief: bool = False) -> History:
         """Return all checkpoints of all tracks, newest first, also those that exist only as fetched; or the newest so many.
+        ``brief``: as ``ahead`` has it, where little is asked of each.
 
         A checkpoint is newer than the one before it, so that the newest of all stand in the commits that git lists first.
         """
@@ -216,9 +217,11 @@ class Store(Chains):
         elsewhere = self.elsewhere() if self._own is not None else {}
         tips, most = [*chains.values(), *(oid for _, _, oid in differing(chains, elsewhere))], limit
         while limit != 0:
-            with self.ahead(tips, most) as is_all:
+            with self.ahead(tips, most, brief=brief) as is_all:
                 own = self.everything([*chains, *self.strange()], chains)
                 more = apart(self, chains, {s.id for s in own.items}) if elsewhere else History(items=())
+            if most is None:
+                self.facts.keep(s.commit for s in (*own.items, *more.items))
             once = {s.id: s for s in reversed((*more.items, *own.items))} if limit is not None else {}
             items = newest_first(once.values() if limit is not None else (*own.items, *more.items))[:limit]
             if is_all or most is None or len(items) == limit:

@@ -136,6 +136,30 @@ def turns(store: Store, track: str) -> Iterator[Span]:
             yield found
 
 
+def windows(store: Store, tips: Iterable[Stored]) -> dict[str, list[tuple[float, float]]]:
+    """Return by track the times, in seconds since 1970, within which turns of it can have gone on, each from and until, by what
+    is known of its records without reading them; of a track of which not enough is known, all of time."""
+    always, found = [(-inf, inf)], dict[str, list[tuple[float, float]]]()
+    opened = [(sessions.turn(one), one.began_at / 1000) for _, one, _ in sessions.open_here(store.repo) if _is_known(one)]
+    for tip in tips:
+        items = (store.kept or {}).get((tip.checkpoint.track, tip.commit), ())
+        told = [known for one in items if (known := store.facts.turn(one.commit)) is not None]
+        if not items or len(told) < len(items):
+            found[tip.checkpoint.track] = always
+            continue
+        created = {one.id: one.checkpoint.created.timestamp() for one in items}
+        recorded = [
+            (created.get(began, -inf), inf if "e" in flags else created[one.id])
+            for one, (flags, began) in zip(items, told, strict=True)
+            if flags
+        ]
+        first, plain = min(created.values()), all(store.facts.plain(one.commit) for one in items)
+        # What is open here began in this track, or before all that is there.
+        own = any(turn.began in created or not plain if turn.began else at <= first for turn, at in opened)
+        found[tip.checkpoint.track] = [*recorded, *(always if own else [])]
+    return found
+
+
 def under_way(store: Store, track: str, rules: Callable[[], CaptureRules]) -> UnderWay | None:
     """Return the turn of a track that is open in this work tree, where that has changed something that a capture under
     ``rules`` would take in. It costs a look at a folder where none is open."""

@@ -1,0 +1,213 @@
+"""Facts: what the records in commits of chains say, words apart, by commit, in a file below the common directory that may be
+thrown away: a commit never changes, so that what is known of one needs not be read again."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection, Iterable
+from contextlib import suppress
+from datetime import datetime
+
+from gitbaton import __version__
+from gitbaton.base.codec import canonical, document, earlier_ids, known, payload
+from gitbaton.base.errors import MENDS, BatonError, RecordError
+from gitbaton.base.model import Checkpoint, FileState, Oid, Stored, WorktreeId, is_turn
+from gitbaton.base.system.files import read_or_none
+from gitbaton.base.values import waiting
+from gitbaton.git.objects import digest, object_id, parse_commit
+from gitbaton.git.repo import Repo, drop, put
+
+MANY = 1000
+"""Records from which on it is worth it to keep what they say."""
+_HEADER = f"gitbaton facts 1 {__version__}"
+_LABEL = re.compile(rb'\n  "label": (?:null|"([^"\\]*)"),\n')
+_HEAD = re.compile(rb'\n  "head": (?:null|"([0-9a-f]{40}|[0-9a-f]{64})"),\n')
+_ID, _TREE, _BASE, _HEADS, _PREVIOUS, _BEGAN, _CREATED, _PLACE, _FLAGS = range(1, 10)  # of a row, after the commit
+_KINDS = {"M": "manual", "A": "auto", "S": "safety", "I": "imported"}
+_ABSENT = {"turn": "t", "restore": "r", "imported": "i", "label": "l"}  # fields that a record has only with a flag
+_BESIDE = "SI"  # kinds in no track's chain
+
+
+class RecordFacts:
+    """Facts of the records of one repository. Nothing is read before ``load``, and nothing written before ``keep``.
+
+    A row has a commit, the checkpoint's id, the commit's tree and base, and the record's head, the checkpoint before it, that
+    which its turn began from, when it was created, and when its work tree was met: none without files. Its flags: the kind;
+    ``w`` where its bytes are canonical, whoever wrote them; ``p`` where nothing but its id or its head can mean it; ``e`` where
+    its turn was ended by another, ``s`` where only its step tells of a turn; and those of fields that not every record has.
+    """
+
+    def __init__(self, repo: Repo) -> None:
+        self.repo = repo
+        self._rows: dict[Oid, str] | None = None
+        self._fresh = 0
+
+    def load(self) -> int:
+        """Read the file, and from now on learn; return how many rows are known. One that is not as it was written has none."""
+        if self._rows is None:
+            head, _, rows = (read_or_none(_path(self.repo)) or b"").partition(b"\n")
+            lines = rows.decode("ascii").splitlines() if head == _seal(rows) else []
+            self._rows = {line[: line.index(" ")]: line for line in lines}
+        return len(self._rows)
+
+    def lacks(self, commit: Oid) -> bool:
+        """Whether rows are loaded, and none is of a commit."""
+        return self._rows is not None and commit not in self._rows
+
+    def vouches(self, commit: Oid, oid: Oid) -> bool:
+        """Whether the record of a commit, with that id, is known to be canonical and to name its commit's tree."""
+        row = (self._rows or {}).get(commit, "").split(" ")
+        return row[1:2] == [oid] and "w" in row[_FLAGS]
+
+    def plain(self, commit: Oid) -> tuple[Oid, Oid] | None:
+        """Return the ids of a checkpoint that no other name can mean, and of its head, empty where there is none."""
+        row = (self._rows or {}).get(commit, "").split(" ")
+        return (row[_ID], row[_HEADS]) if row[1:] and "p" in row[_FLAGS] else None
+
+    def turn(self, commit: Oid) -> tuple[str, Oid] | None:
+        """Return the flags ``t``, ``e`` and ``s`` of a commit's row, which tell of a turn, and the checkpoint that the turn
+        began from, empty where that is not said; None without a row."""
+        row = (self._rows or {}).get(commit, "").split(" ")
+        return ("".join(flag for flag in "tes" if flag in row[_FLAGS]), row[_BEGAN]) if row[1:] else None
+
+    def learn(self, stored: Stored, checkpoint: Checkpoint, *, strict: bool) -> None:
+        """Note a record that was read from its commit, if rows are loaded; ``checkpoint`` as its bytes have it, and whether
+        they were read with nothing taken for granted."""
+        if self._rows is None or (stored.commit in self._rows and not strict):
+            return
+        c, raw = checkpoint, stored.raw
+        label, heads = _LABEL.search(raw), _HEAD.findall(raw)
+        simple = label is not None and label[1] is None and len(heads) == 1 and c.imported is None and not earlier_ids(raw)
+        flags = (
+            (c.kind[0].upper(), True),
+            ("w", strict and _is_canonical(c, raw)),
+            ("p", simple),
+            ("e", c.turn is not None and c.turn.ended is not None),
+            ("s", c.turn is None and is_turn(c.kind, c.step)),
+            *((flag, getattr(c, name) is not None) for name, flag in _ABSENT.items()),
+        )
+        row = (
+            stored.commit,
+            stored.id,
+            stored.tree,
+            stored.base or "",
+            c.head or "",
+            c.previous or "",
+            (c.turn.began if c.turn is not None else None) or "",
+            c.created.isoformat(),
+            c.files.worktree.created.isoformat() if c.files is not None else "",
+            "".join(flag for flag, holds in flags if holds),
+        )
+        line = " ".join(row)
+        self._fresh += self._rows.get(stored.commit) != line
+        self._rows[stored.commit] = line
+
+    def keep(self, commits: Iterable[Oid]) -> None:
+        """Write what was learned, if that is much, and of chains of tracks no other commits; a disk that does not take it keeps
+        none. Of several writers one wins."""
+        if self._rows is None or self._fresh < MANY:
+            return
+        there = {*commits}
+        lines = (row for commit, row in self._rows.items() if commit in there or row.rpartition(" ")[2][0] in _BESIDE)
+        rows = "".join(f"{line}\n" for line in lines).encode("ascii")
+        with suppress(OSError, BatonError):
+            put(self.repo, _path(self.repo), _seal(rows) + b"\n" + rows, fresh=f".{os.getpid()}")
+        self._fresh = 0
+
+    def drop(self) -> None:
+        """Remove what is kept. Never raises."""
+        self._rows, self._fresh = None, 0
+        with suppress(OSError):
+            drop(self.repo, _path(self.repo))
+
+    def stored(self, track: str, commit: Oid, ours: Collection[Oid], *, foreign: bool) -> Stored | None:
+        """Return the checkpoint of a commit in a track's chain, of which the rest is read when it is asked for; a ``foreign``
+        one where its id is not ``ours``, too. None where nothing is known of it that holds for whoever wrote it. That the
+        commit can be read is the caller's to know."""
+        line = (self._rows or {}).get(commit)
+        row = line.split(" ") if line is not None else []
+        if not row or not ("w" in row[_FLAGS] or row[_ID] in ours):
+            return None
+        later = _Later(self.repo, row)
+        checkpoint = waiting(
+            Checkpoint,
+            later.field,
+            track=track,
+            kind=_KINDS[row[_FLAGS][0]],
+            head=row[_HEADS] or None,
+            created=datetime.fromisoformat(row[_CREATED]),
+        )
+        return waiting(
+            Stored,
+            later.bytes,
+            id=row[_ID],
+            commit=commit,
+            base=row[_BASE] or None,
+            tree=row[_TREE],
+            checkpoint=checkpoint,
+            foreign=foreign or row[_ID] not in ours,
+            restored="",
+            back=None,
+        )
+
+
+class _Later:
+    """The record of a commit, of which a row is known: it is read when more is asked for."""
+
+    __slots__ = ("full", "repo", "row")
+
+    def __init__(self, repo: Repo, row: list[str]) -> None:
+        self.repo, self.row = repo, row
+        self.full: tuple[bytes, Checkpoint] | None = None
+
+    def _read(self) -> tuple[bytes, Checkpoint]:
+        if self.full is None:
+            found = self.repo.objects.read(self.row[0])
+            data = found.data if found is not None and found.kind == "commit" else None
+            raw = payload(parse_commit(data).message) if data else b""
+            if object_id(self.repo.layout.algorithm, "blob", raw) != self.row[_ID]:
+                raise RecordError(f"commit {self.row[0]} cannot be read", MENDS)
+            self.full = raw, known(raw)
+        return self.full
+
+    def bytes(self, _name: str) -> object:
+        """Return the record's bytes."""
+        return self._read()[0]
+
+    def field(self, name: str) -> object:
+        """Return a field of the checkpoint."""
+        row = self.row
+        if name == "previous":
+            return row[_PREVIOUS] or None
+        if name == "files":
+            return waiting(FileState, self.of_files, tree=row[_TREE]) if row[_PLACE] else None
+        if name in _ABSENT and _ABSENT[name] not in row[_FLAGS]:
+            return None
+        return getattr(self._read()[1], name)
+
+    def of_files(self, name: str) -> object:
+        """Return a field of its file state."""
+        if name == "worktree":
+            return waiting(WorktreeId, self.of_worktree, created=datetime.fromisoformat(self.row[_PLACE]))
+        return getattr(self._read()[1].files, name)
+
+    def of_worktree(self, name: str) -> object:
+        """Return a field of its work tree."""
+        files = self._read()[1].files
+        return getattr(files.worktree if files is not None else None, name)
+
+
+def _is_canonical(c: Checkpoint, raw: bytes) -> bool:
+    try:
+        return canonical(document(c)) == raw
+    except (ValueError, BatonError):
+        return False
+
+
+def _seal(rows: bytes) -> bytes:
+    return f"{_HEADER} {digest('sha1', rows).hex()}".encode("ascii")
+
+
+def _path(repo: Repo) -> str:
+    return os.path.join(repo.shared_dir, "facts")

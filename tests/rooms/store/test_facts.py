@@ -1,0 +1,109 @@
+"""Facts that are kept of records: no answer is another one with them, whatever has become of their file or of the records."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from gitbaton.checkpoints import names
+from gitbaton.checkpoints.store import chain, facts
+from tests.kit import Sandbox
+from tests.kit.damage import LEFT, MENDED, OTHER, THEIRS, TRACK, scene
+from tests.kit.tiers import some
+
+Answer = tuple[int, str, str]
+
+
+@pytest.fixture
+def box(tmp_path: Path) -> Sandbox:
+    """Return a repository with two tracks, one of them also fetched as it was, two that are only fetched, restores, a pin and a
+    turn."""
+    box = scene(tmp_path / "scene")
+    box.git("update-ref", "refs/baton/remotes/far/tracks/abroad", OTHER)
+    box.git("update-ref", "refs/baton/remotes/far/tracks/T", f"{TRACK}~1")
+    box.write("a.txt", "a 1\na 5\nnow\n")
+    return box
+
+
+def asked(box: Sandbox) -> list[tuple[str, ...]]:
+    oid = box.git("for-each-ref", "--format=%(objectname)", "refs/checkpoints/t") or "0" * 40
+    return [
+        ("blame", "a.txt", "--json"),
+        ("blame", "sub/new.txt", "--json"),
+        ("why", "a.txt:1", "--json"),
+        ("why", "a.txt:3", "--json"),
+        ("log", "--all", "--porcelain"),
+        ("log", "--all", "--json"),
+        ("log", "--all", "--porcelain", "-n", "3"),
+        ("log", "--all", "--porcelain", "-S", "a 3"),
+        ("log", "--all", "--porcelain", "-n", "2", "--", "a.txt"),
+        ("log", "--porcelain", "--track", "abroad"),
+        ("show", "--porcelain", oid[:9]),
+        ("show", "--porcelain", "L3"),
+        ("restore", oid[:9], "--dry-run"),
+        ("tracks", "--porcelain"),
+    ]
+
+
+def answers(box: Sandbox, monkeypatch: pytest.MonkeyPatch, many: int) -> list[Answer]:
+    for place in (chain, facts, names):
+        monkeypatch.setattr(place, "MANY", many)
+    done = [box.here(*words) for words in asked(box)]
+    return [(one.code, one.out, one.err) for one in done]
+
+
+NEVER = 1 << 40
+DAMAGES = MENDED | LEFT | THEIRS
+SOME = 8
+
+
+def kept(box: Sandbox) -> Path:
+    return box.path / ".git/baton/facts"
+
+
+@pytest.mark.deep
+def test_no_answer_is_another_one_with_them(box: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = answers(box, monkeypatch, NEVER)
+    assert not kept(box).exists() and {code for code, _, _ in plain} == {0}
+    assert answers(box, monkeypatch, 1) == plain
+    whole = kept(box).read_bytes()
+    assert answers(box, monkeypatch, 1) == plain and kept(box).read_bytes() == whole
+    others = (b"", b"x", whole[:-30], whole + whole[-30:], whole.replace(b" ", b"  "), whole.replace(b"facts 1", b"facts 0"))
+    for other in others:
+        kept(box).write_bytes(other)
+        assert answers(box, monkeypatch, 1) == plain and kept(box).read_bytes() == whole, other[:50]
+    rows = whole.splitlines(keepends=True)
+    kept(box).unlink()
+    kept(box).mkdir()  # so that nothing can be kept
+    assert answers(box, monkeypatch, 1) == plain
+    kept(box).rmdir()
+    assert len(rows) > 10
+
+
+@pytest.mark.deep
+def test_they_hold_no_words(box: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    answers(box, monkeypatch, 1)
+    _, *rows = kept(box).read_text(encoding="ascii").splitlines()
+    words = {word for row in rows for word in row.split(" ")}
+    assert all(re.fullmatch(r"[0-9a-f]{40}|[-0-9T:.]+\+00:00|[MASI][a-z]*|", word) for word in words), words
+
+
+@pytest.mark.deep
+def test_a_forget_drops_them(box: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    answers(box, monkeypatch, 1)
+    assert kept(box).exists() and box.here("forget", "t~2", "--yes", "--force").code in (0, 129)
+    box.ok("forget", "u", "--yes")
+    assert not kept(box).exists()
+
+
+@some("kind", DAMAGES, share=SOME)
+@pytest.mark.deep
+def test_what_is_damaged_since_is_told_as_without_them(box: Sandbox, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    answers(box, monkeypatch, 1)
+    assert kept(box).exists()
+    DAMAGES[kind](box)
+    with_them = answers(box, monkeypatch, 1)
+    kept(box).unlink()
+    assert answers(box, monkeypatch, NEVER) == with_them
