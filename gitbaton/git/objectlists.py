@@ -217,6 +217,27 @@ def ids_reached(repo: Repo, tips: Iterable[Oid], without: Iterable[Oid] = ()) ->
     return set(raw.decode("ascii").split())
 
 
+def ids_reached_by(repo: Repo, groups: Iterable[Sequence[Oid]], without: Collection[Oid]) -> list[set[Oid]]:
+    """Return for each group of tips what ``ids_reached`` returns; each walk ends at the parents where its own commits meet what
+    ``without`` reach, which one walk of all has found. Raises as that."""
+    asked = [list(tips) for tips in groups]
+    raw = _walked(repo, "--parents", "--stdin", stdin=_walk_ends((oid for tips in asked for oid in tips), without))
+    parents = {oid: rest for oid, *rest in map(str.split, raw.decode("ascii").splitlines())}
+    apart = set(_commits(repo.git, sorted({oid for tips in asked for oid in tips if oid not in parents})))
+    found = list[set[Oid]]()
+    for tips in asked:
+        todo, met, ends = [*tips], set[Oid](), set[Oid]()
+        while todo:
+            oid = todo.pop()
+            if oid in parents and oid not in met:
+                met.add(oid)
+                todo += parents[oid]
+                ends.update(parent for parent in parents[oid] if parent not in parents)
+        # A commit that ``without`` reach, or a tag, stands for what only git knows.
+        found.append(ids_reached(repo, tips, ends if apart.isdisjoint(tips) else without))
+    return found
+
+
 def everything(repo: Repo, without: Iterable[str] = (), *, kept: bool = True) -> dict[Oid, bytes]:
     """Return every object that any ref, any HEAD, the indexes and the reflogs of all work trees reach. ``without``: patterns of
     refs that do not count; ``kept``: whether the indexes and reflogs do. Raises RecordError."""

@@ -403,7 +403,8 @@ def costs(baton: Baton) -> tuple[Cost, ...]:
             parts.setdefault((kind, name), []).append(oid)
     others = set(user_tips(store)) - {oid for oids in parts.values() for oid in oids}
     since = objectlists.ids_reached(baton.repo, others, _first(store, parts))
-    reached = {part: objectlists.ids_reached(baton.repo, oids, others) - since for part, oids in parts.items()}
+    found_by = objectlists.ids_reached_by(baton.repo, parts.values(), others)
+    reached = {part: oids - since for part, oids in zip(parts, found_by, strict=True)}
     once, several = set[Oid](), set[Oid]()
     for oids in reached.values():
         several |= once & oids
