@@ -11,7 +11,7 @@ from gitbaton.git.worktree.capture import capture, private_folder, with_raw
 from gitbaton.git.worktree.untracked import CaptureRules
 from tests.kit import Sandbox
 from tests.kit.tiers import FULL
-from tests.rooms.worktree.test_rawbytes import checked_out, git_bytes
+from tests.rooms.worktree.test_rawbytes import checked_out, git_bytes, held_bytes
 
 ATTRIBUTES = (
     "* text=auto\n",
@@ -56,6 +56,8 @@ def check_everything_comes_back(repo: Sandbox) -> None:
         captured = with_raw(captured, index, facts, list(repo.tree(captured.tree)))
         shutil.copytree(baton.repo.quarantine(), objects, dirs_exist_ok=True)
     raw = {path: git_bytes(repo, "cat-file", "blob", oid) for path, _, oid in captured.kept.raw}
+    held = {path: git_bytes(repo, "cat-file", "blob", oid) for path, _, oid in captured.kept.held}  # behind a filter
+    raw |= {path: held_bytes(repo, stand_in) for path, stand_in in held.items()}
     there = checked_out(repo, captured.tree)
     for path, data in (there | raw).items():
         assert data == (repo.path / path).read_bytes(), path
