@@ -999,13 +999,16 @@ class Baton:
         return (surveyor.written(stored), live.words) if words and live.words is not None else (stored, live)
 
     def status(self, *, brief: bool = False, most: int | None = None) -> tuple[list[TrackStatus], History]:
-        """All tracks, newest first, and their newest checkpoints with what in our namespace is not ours. Each is held against
-        the work tree that its newest checkpoint was taken in, while that exists, else against this one. ``brief``: for a table,
-        which tells neither what others decided nor which paths were committed otherwise. ``most``: no more tracks than these,
-        the current one among them."""
+        """All tracks, newest first and those dated in the future last, and their newest checkpoints with what in our namespace
+        is not ours. Each is held against the work tree that its newest checkpoint was taken in, while that exists, else against
+        this one. ``brief``: for a table, which tells neither what others decided nor which paths were committed otherwise.
+        ``most``: no more tracks than these, the current one among them."""
         tips = self.readable_tips()
         current = self.store.current()
-        items = tips.items if most is None else sorted(tips.items, key=lambda s: s.checkpoint.track != current)[:most]
+        limit = self.clock() + read.SLACK  # a clock that is wrong elsewhere must not put its tracks before all others
+        items = sorted(tips.items, key=lambda s: s.checkpoint.created > limit)
+        if most is not None:
+            items = sorted(items, key=lambda s: s.checkpoint.track != current)[:most]
         found = []
         for stored, live, place in self._at_home(items, brief=brief):
             track = stored.checkpoint.track

@@ -64,8 +64,8 @@ class Ancestry:
         return (ahead, behind) if self.related or any(by & other for by, _ in mine) else None
 
     def _walked(self, here: Oid, there: Oid) -> tuple[int, int] | None:
-        """Count as ``distance``, of commits below those that were asked for: each commit in its order is marked with those of the
-        two that reach it, until both reach all that is left."""
+        """Count as ``distance``, of commits below those that were asked for: each commit in its order is marked with those of
+        the two that reach it, until both reach all that is left."""
         marks = {here: 1}
         marks[there] = marks.get(there, 0) | 2
         waiting = sorted((self._at[oid], oid) for oid in marks)

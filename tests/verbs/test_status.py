@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -97,6 +98,17 @@ def test_where_no_screen_is_the_newest_fifty_are_listed(repo: Sandbox) -> None:
     assert len(repo.ok("status", "--json").json["tracks"]) == len(stable) == 61
     few = repo.ok("status", env={"LINES": "10"}).out.splitlines()
     assert few[:8] == rows[:8] and len(few) == 9 and few[-1].startswith("61 tracks, 60 foreign, 54 not shown (--all)")
+
+
+@pytest.mark.deep
+def test_a_track_that_is_dated_in_the_future_stands_last(repo: Sandbox) -> None:
+    for name, year in (("ahead", 2099), ("old", 2020), ("new", 2021)):
+        with repo.open(clock=lambda year=year: datetime(year, 1, 1, tzinfo=UTC)) as baton:
+            baton.snapshot("s", track=name)
+    repo.ok("tracks", "use", "old")
+    assert [row.split()[row[0] == "*"] for row in repo.ok("status").out.splitlines()[1:4]] == ["old", "new", "ahead"]
+    assert [row.split()[row[0] == "*"] for row in repo.ok("status", env={"LINES": "5"}).out.splitlines()[1:3]] == ["old", "new"]
+    assert [one["checkpoint"]["track"] for one in repo.ok("status", "--json").json["tracks"]] == ["new", "old", "ahead"]
 
 
 @pytest.mark.deep
