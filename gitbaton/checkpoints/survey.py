@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import islice
 
 from gitbaton.base.codec import counted, in_quotes, parse_note, track_in
@@ -151,14 +151,14 @@ class Surveyor:
         for one, items in asked:
             trees, staged = one._compared_trees(items, one._all_written(items), tests=True), kept_tree(one.store.repo)
             pairs += tree_pairs(trees, staged if self._is(staged, "tree") else None) if trees else ()
-        apart = RawRecords(self.store.repo, pairs)
-        try:
-            with scratch_folder() as folder:
+        with ExitStack() as stack:
+            with suppress(GitError):  # then each asks for itself, and says why that fails
+                apart = RawRecords(self.store.repo, pairs)
+                stack.callback(apart.stop)
+                folder = stack.enter_context(scratch_folder())
                 for one, _ in asked:
                     one.apart, one.scratch = apart, folder
-                yield
-        finally:
-            apart.stop()
+            yield
 
     def _own_and_carried(self, items: Sequence[Stored]) -> list[Stored]:
         """Return checkpoints without the words that they carry, and then those that carry some."""

@@ -254,6 +254,10 @@ def test_listings_started_ahead_count_while_the_index_stays(repo: Sandbox) -> No
 
 
 def test_a_folder_that_cannot_be_written(repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    tip = repo.git("rev-parse", "refs/baton/tracks/t").strip()
+    for n in range(8):
+        repo.git("update-ref", f"refs/baton/tracks/t{n}", tip)
     monkeypatch.setenv("TMPDIR", str(repo.path / "no such folder"))
+    assert "cannot be made" in repo.ok("status").err
     assert "cannot be made" in repo.ok("verify").err
     assert "cannot be made" in repo.ok("resume", "--live").err
