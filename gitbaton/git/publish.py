@@ -20,7 +20,7 @@ from gitbaton.git.objects import OID, NewObject, Objects, RefChange
 from gitbaton.git.packfile import LARGE, New, deflated, plain, put_packs
 from gitbaton.git.questions import FSYNC
 from gitbaton.git.repo import Repo, clear_old, make_folder, sharer
-from gitbaton.git.run import Git
+from gitbaton.git.run import Git, unwritten
 
 if TYPE_CHECKING:
     from typing import Literal
@@ -34,6 +34,7 @@ _DEAD = 60.0  # seconds after which a keep file of a dead process is stale
 _FOREIGN = 86_400.0  # the same for one of another machine, or of before a reboot
 _LEFTOVER = 3600.0  # seconds after which a folder where packs are made is stale
 _ASKING = ("loose-object", "objects", "committed", "added", "all")  # words of core.fsync that ask for objects to be fsynced
+_NO_PACK = "a pack cannot be written: "
 _MUCH, _MUCH_BYTES = 256, 4 << 20
 _ENDS = (".pack", ".idx")  # git knows a pack by its index, so that comes last
 _FEW = 64  # files that are brought to disk one by one
@@ -335,7 +336,7 @@ def packed(repo: Repo, objects: Sequence[New], pause: Callable[[], object]) -> A
     try:
         return _keeping(_pack(repo, words, _ALIKE, fill, "always", also) if given else [])
     except GitError as error:
-        raise GitError(f"a pack cannot be written: {error.message}") from None
+        raise GitError(_NO_PACK + error.message.removeprefix(_NO_PACK)) from None
 
 
 def _write_packs(repo: Repo, own: str, objects: Sequence[New], pause: Callable[[], object] = int) -> list[str]:
@@ -378,6 +379,8 @@ def _pack(
         stdin = "".join(f"{word}\n" for word in words).encode()
         git = repo.apart(git, os.path.join(own, "objects"))
         result = git.run("pack-objects", "-q", *options, os.path.join(own, "pack"), stdin=stdin)
+        if result.code != 0 and unwritten(result):
+            raise GitError(_NO_PACK + result.fatal())
         if result.code != 0:
             raise CollectedError(f"an object is not here, or torn; nothing is recorded: {result.fatal()}", MENDS)
         return names + result.out.decode("ascii").split()
@@ -393,7 +396,7 @@ def _install(repo: Repo, make: Callable[[Git, str], Sequence[str]], how: Fsync) 
         with _workshop(repo) as own:
             return _rename_in(repo, own, make(git, own), sync=how != "never")
     except OSError as error:
-        raise GitError(f"a pack cannot be written: {error.strerror}") from None
+        raise GitError(f"{_NO_PACK}{error.strerror}") from None
 
 
 @contextmanager

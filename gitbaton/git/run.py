@@ -83,6 +83,8 @@ _OF_INDEX = (
     *("unable to map index file", "unordered stage entries", "multiple stage entries", "malformed name field in the index"),
     *("unknown index entry format", "cannot stat the open index", "do not understand"),
 )
+# How it complains of a file that it cannot write (csum-file.c, and the system's own words).
+_UNWRITTEN = r"(?i)write error|no space left|out of diskspace|disk quota|file too large|read-only file system"
 # How it complains of an object that is not here, or torn (object-file.c, packfile.c, tree-walk.c, revision.c).
 _OF_OBJECT = (
     r"(?i)object file \S+ is empty|(?:loose|packed) object \w+ .*is corrupt|unable to (?:read|unpack|parse) |inflate: "
@@ -165,6 +167,11 @@ def checked(result: Result, name: str) -> bytes:
 def mends(result: Result) -> tuple[str, ...]:
     """Return the hint at what helps where a command failed because an object is not here, or torn; else none."""
     return (MENDS,) if re.search(_OF_OBJECT, result.err) else ()
+
+
+def unwritten(result: Result) -> bool:
+    """Whether a command failed because it could not write: the disk is full, say."""
+    return re.search(_UNWRITTEN, result.err) is not None
 
 
 def refuse_index(result: Result) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -76,6 +77,26 @@ def test_t07_the_disk_is_full_at_each_write(disk: Path) -> None:
         filler.unlink()
         scene.check_recovery(turn, f"{leave}k free (exit {done.code}: {done.err.strip()})")
     assert codes[0] != 0 and codes[-1] == 0, codes
+
+
+@pytest.mark.deep
+def test_t07_what_a_full_disk_stops_says_what_was_not_written(disk: Path) -> None:
+    box, told = Sandbox.init(disk / "repo"), set[str]()
+    full_of_noise(box)
+    snap(box, "t", "s")
+    lines = ("snapshot --step n", "snapshot --no-files --step n", "pin t", "tracks rename t u", "prune --keep-last 1 --yes")
+    for leave in range(0, 84, 12):
+        for words in lines:
+            filler = fill(disk, leave << 10)
+            done = box.baton(*words.split())
+            filler.unlink()
+            if done.code == 0:
+                break
+            assert done.code == 128 and " torn" not in done.err and "doctor" not in done.err, f"{words}, {leave}k: {done.err}"
+            first = done.err.splitlines()[0]
+            assert re.match(r"fatal: .+: .*( space|diskspace|unable to write|couldn't write)", first), f"{words}, {leave}k: {first}"
+            told.add(words)
+    assert told >= {*lines[:3]}
 
 
 @pytest.mark.deep

@@ -3,6 +3,7 @@ terminal, a page, in Markdown, JSON, a completion or for a model come from here.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import unicodedata
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 MARK = "?"
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 # Default_Ignorable_Code_Point (DerivedCoreProperties.txt of Unicode 16) among letters and marks: joiners, fillers and variation
 # selectors. The rest of it has a category of what cannot be seen.
 _IGNORED = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u3164\uffa0").union(
@@ -144,9 +146,10 @@ def in_quotes(text: str) -> str:
 
 
 def os_error(error: OSError) -> str:
-    """An error of the system in a line of ours: the path that it is about, and the system's words."""
+    """An error of the system in a line of ours: the path that it is about, where a call had one, and the system's words."""
     path = error.filename2 or error.filename  # of a rename the name that stays
-    name = f"{in_quotes(os.fsdecode(path))}: " if isinstance(path, (str, bytes)) else ""
+    unnamed = "a file cannot be written: " if error.errno in _NO_ROOM else ""
+    name = f"{in_quotes(os.fsdecode(path))}: " if isinstance(path, (str, bytes)) else unnamed
     return f"{name}{error.strerror or error}"
 
 
