@@ -541,8 +541,10 @@ def _is_linked(layout: Layout) -> bool:
         mine = all(os.lstat(path).st_uid == os.geteuid() for path in (root, os.path.join(root, ".git"), git_dir))
     except OSError:
         return False
-    same = os.path.realpath(os.path.join(git_dir, os.fsdecode(read_or_none(os.path.join(git_dir, "commondir")) or b"").strip()))
-    return mine and leads_back(layout) and same == os.path.realpath(layout.common_dir)
+    common, head = (os.fsdecode(read_or_none(os.path.join(git_dir, name)) or b"").strip() for name in ("commondir", "HEAD"))
+    whole = re.match(r"ref:\s*refs/|[0-9a-f]{40}", head) is not None  # else git takes it for no repository
+    same = os.path.realpath(os.path.join(git_dir, common)) == os.path.realpath(layout.common_dir)
+    return mine and whole and same and leads_back(layout)
 
 
 def _named(git: Git, start: str) -> tuple[Layout | None, dict[str, str]]:

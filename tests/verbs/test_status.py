@@ -101,6 +101,22 @@ def test_where_no_screen_is_the_newest_fifty_are_listed(repo: Sandbox) -> None:
 
 
 @pytest.mark.deep
+@pytest.mark.parametrize("name", ["HEAD", "commondir"])
+@pytest.mark.parametrize("text", [None, "junk\n"])
+def test_a_work_tree_that_git_takes_for_none_is_judged_here(
+    repo: Sandbox, two: tuple[Sandbox, Sandbox], name: str, text: str | None
+) -> None:
+    file = repo.path / ".git/worktrees/lexer" / name
+    file.unlink()
+    if text is not None:
+        file.write_text(text)
+    assert drifts(repo) == {
+        "parser": ("none", str(two[1].path)),
+        "lexer": ("branch-switched,head-behind:1,files-changed:1", str(repo.path)),
+    }
+
+
+@pytest.mark.deep
 def test_a_track_that_is_dated_in_the_future_stands_last(repo: Sandbox) -> None:
     for name, year in (("ahead", 2099), ("old", 2020), ("new", 2021)):
         with repo.open(clock=lambda year=year: datetime(year, 1, 1, tzinfo=UTC)) as baton:
