@@ -94,7 +94,7 @@ def test_t07_what_a_full_disk_stops_says_what_was_not_written(disk: Path) -> Non
                 break
             assert done.code == 128 and " torn" not in done.err and "doctor" not in done.err, f"{words}, {leave}k: {done.err}"
             first = done.err.splitlines()[0]
-            assert re.match(r"fatal: .+: .*( space|diskspace|unable to write|couldn't write)", first), f"{words}, {leave}k: {first}"
+            assert re.match(r"fatal: .+: .*( space|diskspace|unable to write|couldn't write)", first), (words, leave, first)
             told.add(words)
     assert told >= {*lines[:3]}
 
