@@ -37,6 +37,7 @@ WAIT = 60.0  # seconds for which another builder is waited for
 _PART = 16_000  # characters of a passage; all words that are looked for are in one
 _PART_OF_OUTPUT = 4000
 _BATCH = 500  # checkpoints that are written at once
+_FEW = 8  # refs that are sooner walked one by one
 _NEAR = 64  # commits below a tip among which the newest known one is looked for first
 _SHARED = 200  # characters
 _SMALL = 200  # bytes that are sooner kept as they are
@@ -268,9 +269,12 @@ class _Update:
         self.baton, self.index, self.refs, self.db, self.again = baton, index, refs, index.database, again
         self.sessions = set[str]()
         self.sweep = False
+        self.walked = dict[Oid, list[Oid]]()
 
     def run(self, moved: Sequence[str]) -> int:
         """Read what is new at the refs that moved, the tracks first, and take out what none has any more."""
+        if len(moved) > _FEW:
+            self._walk_ahead(ref for ref in moved if ref != META and not _is_talk(ref))
         for number, ref in enumerate(sorted(moved, key=_is_talk)):
             self.baton.repo.progress(
                 "indexing for search conversations" if _is_talk(ref) else "indexing for search tracks", number, len(moved)
@@ -291,6 +295,16 @@ class _Update:
                 self._place(session)
         self.index.settle()
         return 0
+
+    def _walk_ahead(self, refs: Iterable[str]) -> None:
+        """Walk the chains at several refs at once."""
+        self.walked |= self.baton.store.objects.chains({self.refs[ref] for ref in refs} - self.walked.keys())
+
+    def _walk(self, tip: Oid, limit: int | None = None) -> list[Oid]:
+        """Return the commits of a chain, newest first. Raises GitError where the first cannot be read."""
+        found = self.walked.get(tip, [])
+        whole = found[-1:] == [self.baton.store.root]
+        return found[:limit] if whole else self.baton.store.objects.first_parents(tip, limit)
 
     def _follow(self, ref: str) -> None:
         tip, known = self.refs[ref], {str(name): str(oid) for name, oid in self.index.all("SELECT name, oid FROM ref")}
@@ -327,7 +341,7 @@ class _Update:
         fresh, met = list[Oid](), None
         for limit in (None,) if whole else (_NEAR, None):
             fresh, met = [], None
-            oids = store.objects.first_parents(tip, limit)
+            oids = self._walk(tip, limit)
             for oid in oids:
                 has = self.index.all("SELECT turn FROM link WHERE oid = ?", oid)
                 if oid == store.root or (has and not whole):
@@ -429,7 +443,8 @@ class _Update:
     def _sweep(self) -> None:
         """Take out the checkpoints that no chain has any more, or that were dropped."""
         store, chains = self.baton.store, {ref: oid for ref, oid in self.refs.items() if ref != META and not _is_talk(ref)}
-        live = {ref: store.objects.first_parents(oid) for ref, oid in chains.items() if oid.strip("0")}
+        self._walk_ahead(chains)
+        live = {ref: self._walk(oid) for ref, oid in chains.items() if oid.strip("0")}
         torn = [ref for ref, oids in live.items() if oids[-1] != store.root]  # to be read again: it may be mended by then
         self.db.executemany("DELETE FROM ref WHERE name = ?", [(ref,) for ref in torn])
         live |= {ref: live[ref][:-1] for ref in torn}
