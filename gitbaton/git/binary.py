@@ -47,6 +47,7 @@ _ATTEMPTS = 4
 _NO_FOLDER = "unable to create temporary file: No such file or directory"
 _GROUP = 2000
 _GROUP_BYTES = 4 << 20  # of contents that are held at once, unless one object is larger
+_TABLES = "cannot lock references"
 _OWN_REFS = ("refs/worktree/", "refs/bisect/", "refs/rewritten/")
 # How git reads a name that is no ref: as one elsewhere, or as what `git describe` prints (`x-gabcdef0`).
 _ELSEWHERE = ("refs/{}", "refs/tags/{}", "refs/heads/{}", "refs/remotes/{}", "refs/remotes/{}/HEAD")
@@ -112,7 +113,12 @@ class GitObjects(Objects):
         result = self._moved(stdin, len(transactions)) if self._lasting else self.git.run(*_MOVE, stdin=stdin)
         if result.code != 0:
             error = RefConflictError if is_conflict(result.err) else GitError
-            raise error(f"cannot update a ref: {result.fatal()}")
+            raise error(f"cannot update a ref: {result.fatal()}{self._tables_locked(result.err)}")
+
+    def _tables_locked(self, said: str) -> str:
+        """Return, in git's words, the lock that is in the way of all refs at once: on reftable git does not name it."""
+        path = os.path.join(self.common_dir, "reftable", "tables.list.lock")
+        return f": Unable to create '{path}': File exists" if _TABLES in said and os.path.lexists(path) else ""
 
     def _moved(self, stdin: bytes, transactions: int) -> Result:
         """Move refs by the one process. Where it was ended meanwhile (it says nothing then), another one is asked: what has

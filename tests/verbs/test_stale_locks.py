@@ -130,6 +130,24 @@ def test_a_git_that_only_looks_holds_no_lock(repo: Sandbox, looks: bool) -> None
         holder.communicate(b"")
 
 
+@pytest.mark.deep
+def test_the_lock_of_all_refs_at_once_is_named(tmp_path: Path, new_git: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", f"{Path(new_git).parent}{os.pathsep}{os.environ['PATH']}")
+    repo = Sandbox.init(tmp_path / "box", "--ref-format=reftable")
+    repo.write("a.txt", "one\n")
+    changed(repo)
+    path = lock(repo, "reftable/tables.list.lock")
+    told = f"'{path}' is 2 hours old, and no process here holds it"
+    for words in (("snapshot", "s"), ("restore", "@", "--yes"), ("tracks", "rename", "main", "u")):
+        done = repo.baton(*words)
+        first, hint = done.err.splitlines()
+        assert done.code == 128 and first.startswith("fatal: ") and first.endswith(f": Unable to create '{path}': File exists")
+        assert hint == f"hint: {told}; {CRASHED}"
+    assert f"MEND locks: {told}\n" in repo.baton("doctor").out and path.exists()
+    path.unlink()
+    repo.ok("snapshot", "s")
+
+
 @some(
     "words",
     ["tracks rename t u", "tracks delete t --yes", "snapshot s --track u", "run --run u -- true"],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
@@ -90,11 +91,18 @@ def append(store: Store, draft: SnapshotDraft, warn: Callable[[str], None]) -> S
         store.repo.drop_broken(derived)
     for text in store.settle():
         warn(text)
-    lost = ("nothing is recorded", _LOCK_HINT)
+    lost = _lost(store, "nothing is recorded")
     stored = append_to(store.repo, (ref,), lambda _: _append_once(store, draft, warn), seconds=RETRY_SECONDS, lost=lost)
     if stored.checkpoint.kind == "manual" and store.ours.mixed(stored.checkpoint.track):
         _own(store, stored, warn)
     return replace(stored, foreign=not store.ours.has(of_track(stored.checkpoint.track), stored.id))
+
+
+def _lost(store: Store, said: str) -> tuple[str, ...]:
+    """Return what to say where a ref stays locked: what was lost, and what becomes of the lock; that of all refs at once, on
+    reftable, stays."""
+    tables = os.path.isdir(os.path.join(store.repo.layout.common_dir, "reftable"))
+    return (said,) if tables else (said, _LOCK_HINT)
 
 
 def _own(store: Store, stored: Stored, warn: Callable[[str], None]) -> None:
@@ -169,7 +177,7 @@ def append_safety(store: Store, ref: str, draft: SnapshotDraft) -> Stored:
         publish_at_head(store.repo, draft.checkpoint.head, [change], without=draft.kept)
         return stored
 
-    return append_to(store.repo, (ref,), once, seconds=RETRY_SECONDS, lost=("nothing is changed", _LOCK_HINT))
+    return append_to(store.repo, (ref,), once, seconds=RETRY_SECONDS, lost=_lost(store, "nothing is changed"))
 
 
 @contextmanager

@@ -47,7 +47,8 @@ def stale(repo: Repo, older: float) -> Iterator[tuple[str, str, str]]:
     common = repo.layout.common_dir
     folders = dict.fromkeys([common, *(git_dir for _, git_dir, _ in questions.worktrees(repo))])
     paths = [os.path.join(folder, name + ".lock") for folder in folders for name in _FILES]
-    for folder, _, names in os.walk(os.path.join(common, "refs")):
+    places = [os.path.join(common, "refs"), *(os.path.join(folder, "reftable") for folder in folders)]
+    for folder, _, names in (found for place in places for found in os.walk(place)):
         paths += [os.path.join(folder, name) for name in sorted(names) if name.endswith(".lock")]
     for path in paths:
         try:
