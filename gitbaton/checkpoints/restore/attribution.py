@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from gitbaton.checkpoints.store.turns import Span
     from gitbaton.git.worktree.checkout import GitEntry
 
+_FEW = 20  # tracks that are sooner read than chosen from
 _AHEAD = 50  # how much further each round of reading looks
 _LONGEST = 60  # characters of a prompt that are told
 
@@ -88,7 +89,7 @@ def others(
         wanted = {path: wanted[path] for path in brought}
     if not wanted:
         return {}
-    refs: dict[str | None, Oid] = dict(chains.items())
+    refs: dict[str | None, Oid] = {track: chains[track] for track in _near(store, chains, then.checkpoint.track, worktree)}
     state = store.objects.info(safety_ref(store.repo.layout.git_dir, store.repo.layout.common_dir))
     refs |= {None: state.oid} if state is not None and state.kind == "commit" else {}
     newest = newest_lines(store, refs, then.commit) if alone else None
@@ -100,6 +101,20 @@ def others(
         line.follow(base, contents, known)
     brought = brought if alone else _brought(store, then, commits, known, wanted)
     return _OwnerSearch(store, then, worktree, wanted, contents, lines, brought).owners()
+
+
+def _near(store: Store, chains: Mapping[str, Oid], own: str, worktree: WorktreeId) -> Iterable[str]:
+    """Return the tracks that may have a checkpoint of a work tree, and the ``own`` one; of few tracks all."""
+    if len(chains) <= _FEW or not store.facts.load():
+        return chains
+    walked = store.objects.chains(chains.values())
+    return [
+        track
+        for track, tip in chains.items()
+        if track == own
+        or not (oids := walked.get(tip))
+        or not store.facts.elsewhere((o for o in oids if o != store.root), worktree)
+    ]
 
 
 def _commits(store: Store, since: Oid | None, head: Oid | None) -> list[tuple[Oid, Step]]:

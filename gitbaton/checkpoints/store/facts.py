@@ -26,6 +26,7 @@ _HEAD = re.compile(rb'\n  "head": (?:null|"([0-9a-f]{40}|[0-9a-f]{64})"),\n')
 _ID, _TREE, _BASE, _HEADS, _PREVIOUS, _BEGAN, _CREATED, _PLACE, _FLAGS = range(1, 10)  # of a row, after the commit
 _KINDS = {"M": "manual", "A": "auto", "S": "safety", "I": "imported"}
 _ABSENT = {"turn": "t", "restore": "r", "imported": "i", "label": "l"}  # fields that a record has only with a flag
+_SECOND = len("2026-01-01T00:00:00")  # early records have no more of a work tree's time
 _BESIDE = "SI"  # kinds in no track's chain
 
 
@@ -70,6 +71,11 @@ class RecordFacts:
         began from, empty where that is not said; None without a row."""
         row = (self._rows or {}).get(commit, "").split(" ")
         return ("".join(flag for flag in "tes" if flag in row[_FLAGS]), row[_BEGAN]) if row[1:] else None
+
+    def elsewhere(self, commits: Iterable[Oid], worktree: WorktreeId) -> bool:
+        """Whether the records of all of some commits are known, and hold no files of a work tree."""
+        rows, second = self._rows or {}, worktree.created.isoformat()[:_SECOND]
+        return all(oid in rows and rows[oid].split(" ")[_PLACE][:_SECOND] != second for oid in commits)
 
     def learn(self, stored: Stored, checkpoint: Checkpoint, *, strict: bool) -> None:
         """Note a record that was read from its commit, if rows are loaded; ``checkpoint`` as its bytes have it, and whether
