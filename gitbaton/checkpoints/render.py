@@ -761,14 +761,14 @@ def title(stored: Stored) -> tuple[str, TestRun | None]:
     """Return a checkpoint's title for a list, and of a turn that a client's records tell of the newest test that ran in it."""
     c = stored.checkpoint
     if not _is_told_turn(c) or c.observed is None:
-        return title_of(c), None
-    return title_of(c), next((run for run in c.observed.tests[:1] if run.tree == stored.tree), None)
+        return title_of(c, told=False), None
+    return title_of(c, told=True), next((run for run in c.observed.tests[:1] if run.tree == stored.tree), None)
 
 
-def title_of(c: Checkpoint) -> str:
+def title_of(c: Checkpoint, *, told: bool | None = None) -> str:
     """Return the title of a checkpoint: its step; of a turn that a client's records tell of ``turn 7 now the error
-    messages``."""
-    if _is_told_turn(c) and c.observed is not None:
+    messages``. ``told``: whether it is one, if that is known."""
+    if c.observed is not None and (_is_told_turn(c) if told is None else told):
         until = [one for one in c.observed.asked if one.at <= c.created]  # after an undo it tells of later ones, too
         return f"turn {c.observed.turns}  {first_line(turn_prompt(c.step, until or c.observed.asked).text)}"
     if not is_turn(c.kind, c.step):

@@ -584,21 +584,20 @@ def known(raw: bytes) -> Checkpoint:
 def _later(raw: bytes, name: str) -> object:
     """Read a field of a checkpoint from its canonical bytes."""
     try:
+        if name in _TEXTS and b"\\" not in (line := _line(raw, name)):
+            return line.decode("utf-8")
         if name in _REPEATED:
             piece = _piece(raw, name)
             return None if piece is None else _repeated(name, piece)
         if name == "files" and (worktree := _WORKTREE.search(_piece(raw, name) or b"")) is not None:
             return waiting(FileState, partial(_later_files, raw), worktree=_worktree(worktree[0]))
-        r = _part(raw, name)
+        r = _part(raw, name) if name != "observed" else _seen(raw)
         if r is None:
             return None
         if name == "standing":
             return _standing(Reader(r.value[name], "record.standing"), len(known(raw).decisions))
         if name == "observed":  # what lists ask for is read with it; the JSON is not kept
-            seen = Reader(r.value[name], "record.observed")
-            return waiting(
-                Observed, partial(_later_observed, raw), asked=_OBSERVED["asked"](seen), turns=seen.count("turns", 0)
-            )
+            return waiting(Observed, partial(_later_observed, raw), asked=_OBSERVED["asked"](r), turns=r.count("turns", 0))
         return _FIELDS[name](r)
     except (ValueError, LookupError, RecordError):
         return getattr(decode(raw), name)
@@ -607,20 +606,22 @@ def _later(raw: bytes, name: str) -> object:
 def _later_observed(raw: bytes, name: str) -> object:
     """Read a field of what a checkpoint observed."""
     try:
-        return _OBSERVED[name](_seen(raw))
+        return _OBSERVED[name](_seen(raw) or Reader(None, "record.observed"))
     except (ValueError, LookupError, RecordError):
         return getattr(decode(raw).observed, name)
 
 
 @lru_cache(maxsize=4)  # whoever asks for one field asks for others
-def _seen(raw: bytes) -> Reader:
+def _seen(raw: bytes) -> Reader | None:
     r = _part(raw, "observed")
-    return Reader(r.value["observed"] if r else None, "record.observed")
+    return Reader(r.value["observed"], "record.observed") if r is not None else None
 
 
 def _later_files(raw: bytes, name: str) -> object:
-    """Read a field of the file state of a checkpoint."""
+    """Read a field of the file state of a checkpoint; what lists ask of each without taking it apart."""
     try:
+        if name in _LISTED and (found := _LISTED[name].search(_piece(raw, "files") or b"")) is not None:
+            return int(found[1]) if name == "changed" else () if name == "skipped" else found[1].decode("ascii")
         return getattr(_read_files(raw), name)
     except (ValueError, LookupError, RecordError):
         return getattr(decode(raw).files, name)
@@ -639,10 +640,17 @@ def _worktree(piece: bytes) -> WorktreeId:
     return WorktreeId(path=r.path("path"), created=r.time("created"))
 
 
+def _line(raw: bytes, name: str) -> bytes:
+    """Return the bytes of a text that a canonical record has, between its quotes."""
+    key = b'\n  "%s": "' % name.encode()
+    start = raw.index(key) + len(key)
+    return raw[start : raw.index(b"\n", start)].rstrip(b",")[:-1]
+
+
 def _part(raw: bytes, name: str) -> Reader | None:
     """Return a canonical record's field, alone in its object; None of one that may be missing, and is."""
     piece = _piece(raw, name)
-    return None if piece is None else Reader(json.loads(b"{" + piece + b"}"), "record")
+    return None if piece is None else Reader(json.loads((b"{" + piece + b"}").decode("utf-8")), "record")
 
 
 def _piece(raw: bytes, name: str) -> bytes | None:
@@ -656,10 +664,16 @@ def _piece(raw: bytes, name: str) -> bytes | None:
 
 @lru_cache(maxsize=256)
 def _repeated(name: str, piece: bytes) -> object:
-    return _FIELDS[name](Reader(json.loads(b"{" + piece + b"}"), "record"))
+    return _FIELDS[name](Reader(json.loads((b"{" + piece + b"}").decode("utf-8")), "record"))
 
 
+_LISTED = {
+    "tree": re.compile(rb'\n    "tree": "([0-9a-f]{40,64})",'),
+    "changed": re.compile(rb'\n    "changed": ([0-9]{1,15}),'),
+    "skipped": re.compile(rb'\n    "skipped": \[\],'),
+}
 _WORKTREE = re.compile(rb'(?<=\n    )"worktree": \{.*?\n    \}', re.DOTALL)
+_TEXTS = ("step", "note", "next_cmd", "validation")
 _REPEATED = ("agent", "carried", "label", "branch")  # what one checkpoint after the other says in the same bytes
 _FIELDS: dict[str, Callable[[Reader], Any]] = {
     "agent": lambda r: _agent(agent) if (agent := r.maybe_object("agent")) else None,

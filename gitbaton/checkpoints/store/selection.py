@@ -118,6 +118,10 @@ def picked(store: Chains, wanted: Selection, starts: Sequence[Oid], limit: int |
     Raises GitError."""
     kept, links, trees = list[_Link](), list[_Link](), dict[Oid, Oid]()
     for most in (None,) if limit is None else (*_PARTS, None):
+        few = most is None or (most == _PARTS[1] and limit is not None and len(kept) * _PARTS[1] < limit * _PARTS[0])
+        if few and (touching := _touching(store, wanted, starts)) is not None:
+            kept = touching
+            break
         more = _links(store, wanted, starts, most, len(links))
         if more is None:  # torn: all that can be read is looked at, and where it began does not matter
             more, links, kept, most = _torn_links(store, wanted, starts), [], [], None
@@ -138,6 +142,31 @@ def picked(store: Chains, wanted: Selection, starts: Sequence[Oid], limit: int |
 def wants(wanted: Selection, raw: bytes) -> bool:
     """Whether a record that holds no files, by its bytes, is wanted."""
     return not wanted.paths and wanted.text is None and _fits(b"\n\n" + raw, wanted)
+
+
+def _touching(store: Chains, wanted: Selection, starts: Sequence[Oid]) -> list[_Link] | None:
+    """Return the wanted links of chains where pathspecs alone tell of changes and no time is asked for: git walks by them, and
+    most records are not read. None where else is asked, or one of the chains is torn."""
+    if not wanted.paths or not starts or any(one is not None for one in (wanted.text, wanted.since, wanted.until)):
+        return None
+    git = store.repo.git.changed(no_index(store.repo), "core.commitGraph=false", directory=wanted.directory)
+    stdin = "".join(f"{oid}\n" for oid in starts).encode()
+    told = git.run("rev-list", "--first-parent", "--stdin", "--", *wanted.paths, stdin=stdin)
+    if told.code != 0:
+        return None
+    chains = store.objects.chains(starts).values()
+    last = {oids[-1] for oids in chains if oids}  # the root; of a shallow chain what nothing is known below
+    first = {oids[-2] for oids in chains if oids[-1:] == [store.root] and oids[1:]}
+    asked = [*first, *(oid for oid in told.out.decode("ascii").split() if oid not in first and oid not in last)]
+    links = list[_Link]()
+    for oid, found in zip(asked, store.objects.read_many(asked, MAX_COMMIT), strict=True):
+        commit = parse_commit(found.data) if found is not None and found.data else None
+        if commit is None:
+            return None
+        links.append(_link(store, wanted, oid, 0, commit.tree, commit.parents[0], commit.message))
+    links = [link for link in links if link.fits]
+    begun = _changing(store, wanted, [link for link in links if link.oid in first], {})
+    return [*begun, *(link for link in links if link.oid not in first and link.files)]
 
 
 def _links(store: Chains, wanted: Selection, starts: Sequence[Oid], most: int | None, past: int = 0) -> list[_Link] | None:
