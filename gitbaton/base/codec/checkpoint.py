@@ -618,7 +618,7 @@ def _seen(raw: bytes) -> Reader | None:
 
 
 def _later_files(raw: bytes, name: str) -> object:
-    """Read a field of the file state of a checkpoint; what lists ask of each without taking it apart."""
+    """Read a field of the file state of a checkpoint; those of lists without taking it apart."""
     try:
         if name in _LISTED and (found := _LISTED[name].search(_piece(raw, "files") or b"")) is not None:
             return int(found[1]) if name == "changed" else () if name == "skipped" else found[1].decode("ascii")
