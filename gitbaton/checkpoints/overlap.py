@@ -41,7 +41,7 @@ _SECONDS, _BRIEF, _LONGEST = 60.0, 1.0, 10.0  # for all pairs; for those of a sc
 _FILES = 200  # of one pair that are kept
 _KEPT, _BYTES = 2000, 8 << 20  # pairs that are known, and bytes of them
 _WORDS, _RANGES = 60, 3  # characters of what a track is at, and ranges of lines, that are told
-_HEADER = "gitbaton overlaps 2"
+_HEADER = "gitbaton overlaps 3"
 _COMMITS = 10_000  # of one track's history among which another's tree is looked for
 _BEHIND = 200  # checkpoints below a track's newest among which a remote's is looked for
 
@@ -97,7 +97,7 @@ class Overlap:
 @value
 class Overlaps:
     """Overlaps of some tracks, the newest first; the pairs that were not looked at yet, and those that cannot be merged,
-    because an object is not here."""
+    because an object is not here, or no commit is in both histories."""
 
     found: tuple[Overlap, ...] = ()
     waiting: tuple[tuple[str, str], ...] = ()
@@ -357,6 +357,9 @@ def _merged(baton: Baton, pairs: Sequence[_Pair], seconds: float) -> dict[str, _
         done = dict[str, frozenset[str]]()
         apart = [ordered[key] for key, answer in answers.items() if answer is not None and not answer.clean]
         apart = [pair for pair in apart if pair[0].side.head != pair[1].side.head]
+        strangers = {_key(*pair): None for pair in apart if _strange(baton.repo, *pair)}  # all would seem to be added by both
+        answers |= strangers
+        apart = [pair for pair in apart if _key(*pair) not in strangers]
         own = _own(baton, [one for pair in apart for one in pair])
         put_in(folder, list({made.oid: made for one in own.values() for made in one.made}.values()))
         left = {_key(*pair): own[pair[0].side].paths | own[pair[1].side].paths for pair in apart}
@@ -374,6 +377,17 @@ def _merged(baton: Baton, pairs: Sequence[_Pair], seconds: float) -> dict[str, _
     done |= {key: left[key] for key in same}
     rows = {key: _row(answer.conflicts.values()) if answer is not None else None for key, answer in answers.items()}
     return {key: row.only(done[key]) if row is not None and key in done else row for key, row in rows.items()}
+
+
+def _strange(repo: Repo, mine: LiveTrack, other: LiveTrack) -> bool:
+    """Whether two tracks stand on commits that have none in common, in a history that is cut short, say: neither ``git merge``
+    nor ours merges these."""
+    from gitbaton.git.mergetree import common_commit
+
+    with suppress(GitError):
+        ends = mine.side.head, other.side.head
+        return ends[0] is not None and ends[1] is not None and common_commit(repo, ends[0], ends[1]) is None
+    return False
 
 
 def _committed(baton: Baton, own: _Own, head: Oid | None) -> bool:
@@ -479,11 +493,17 @@ def _path(repo: Repo) -> str:
     return os.path.join(repo.shared_dir, "overlaps")
 
 
+def _header(repo: Repo) -> str:
+    """Return the first words of the file: what is known counts with a history that is cut short where it was then."""
+    cut_at = read_or_none(os.path.join(repo.layout.common_dir, "shallow"), follow=True)
+    return f"{_HEADER} {digest('sha1', cut_at).hex()}" if cut_at else _HEADER
+
+
 def _load(repo: Repo) -> dict[str, _Row | None]:
     """The pairs that are known; none of a file that is not as we write it."""
     try:
         raw: Any = json.loads(read_or_none(_path(repo), _BYTES) or b"{}")
-        return {key: _decoded(row) for key, row in raw["pairs"].items()} if raw["format"] == _HEADER else {}
+        return {key: _decoded(row) for key, row in raw["pairs"].items()} if raw["format"] == _header(repo) else {}
     except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, RecordError):
         return {}
 
@@ -520,7 +540,7 @@ def _save(repo: Repo, known: Mapping[str, _Row | None], new: Mapping[str, _Row |
         **new,
     }
     kept = list(rows.items())[-_KEPT:]
-    document = {"format": _HEADER, "pairs": {key: _encoded(row) for key, row in kept}}
+    document = {"format": _header(repo), "pairs": {key: _encoded(row) for key, row in kept}}
     with suppress(OSError, BatonError):
         put(repo, _path(repo), json.dumps(document, separators=(",", ":")).encode(), fresh=f".{os.getpid()}")
 

@@ -21,6 +21,9 @@ SOME = (
 )
 
 
+DONE = "done: merge of track 'api': at it\n"
+
+
 @pytest.fixture
 def desk(repo: Sandbox, tmp_path: Path) -> Callable[[str], Sandbox]:
     """Work trees beside one repository with a file of 40 lines; each is named after its track."""
@@ -49,6 +52,31 @@ def test_what_merges_is_not_said(desk: Callable[[str], Sandbox]) -> None:
     did(web, "the other end", line(P, 30, "web"), write("new.py", "x\n"))
     shown = web.baton("overlap")
     assert (shown.code, shown.out) == (0, NONE.format("2 live tracks"))
+
+
+@pytest.mark.deep
+def test_histories_that_are_cut_short_foretell_nothing(repo: Sandbox, tmp_path: Path) -> None:
+    repo.write(P, "".join(f"line {number}\n" for number in range(40)))
+    repo.commit("all")
+    far, web = repo.path, Sandbox(tmp_path / "web")
+    repo.git("clone", "-q", "--depth", "1", far.as_uri(), str(web.path))
+    web.git("worktree", "add", "-q", "-b", "api", str(tmp_path / "api"))
+    api = Sandbox(tmp_path / "api")
+    line(P, 20, "upstream")(repo.path)
+    repo.commit("later")
+    api.git("fetch", "-q", "--depth", "1", "origin", "main")
+    api.git("reset", "-q", "--hard", "FETCH_HEAD")
+    for box in (api, web):
+        did(box, "at it", line(P, 3 if box is api else 30, box.path.name))
+    shown = web.baton("overlap")
+    assert (shown.code, shown.out) == (
+        0,
+        "nothing that was compared overlaps, of 2 live tracks, as of their newest checkpoints\n",
+    )
+    assert "'web' and 'api' are not compared: " in shown.err and "no commit is in both" in shown.err
+    assert web.baton("merge", "api").code == 128 and "OVERLAP" not in web.ok("status").out
+    web.git("fetch", "-q", "--unshallow")
+    assert web.baton("overlap").out == NONE.format("2 live tracks") and web.ok("merge", "api").out == f"write {P}\n" + DONE
 
 
 @pytest.mark.deep
@@ -335,5 +363,5 @@ def test_a_merge_that_does_not_end_keeps_no_screen(desk: Callable[[str], Sandbox
         0,
         "nothing that was compared overlaps, of 2 live tracks, as of their newest checkpoints\n",
     )
-    assert "are not compared: an object of them is not here, or it takes too long" in endless.err
+    assert "are not compared: an object of them is not here, no commit is in both, or it takes too long" in endless.err
     assert "'web' and 'api' are not compared" in web.baton("overlap").err, "it is not tried again"

@@ -52,12 +52,13 @@ def command(
         else:
             partly, those = bool(found.unknown or found.waiting), counted(len(known), "live track")
             told = f"nothing that was compared overlaps, of {those}" if partly else f"nothing overlaps: {those} merge"
-            terminal.say(f"{told}, as of their newest checkpoints")
+            alone = f"nothing overlaps: there {'is' if len(known) == 1 else 'are'} {those}"
+            terminal.say(f"{told}, as of their newest checkpoints" if len(known) > 1 else alone)
     left = len(every) - len(known)
     warn_all([f"{MOST} live tracks are compared, those of this machine first, and {left} are not"] if left else [])
     warn_all(
         [
-            f"{in_quotes(a)} and {in_quotes(b)} are not compared: an object of them is not here, or it takes too long"
+            f"{in_quotes(a)} and {in_quotes(b)} are not compared: an object of them is not here, no commit is in both, or it takes too long"
             for a, b in found.unknown
         ]
     )
