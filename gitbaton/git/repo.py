@@ -259,9 +259,9 @@ class Repo:
         return self._settings or {}
 
     def share_settings(self, other: Repo) -> None:
-        """Take the settings of another work tree of this repository, where no work tree has its own."""
+        """Take the settings of another work tree of this repository, where none depends on the work tree."""
         found = other.settings()
-        if not any(key == _PER_WORKTREE or key.startswith("includeif.") for key in found):
+        if not any(key.startswith("includeif.") for key in found):
             self.unheeded = dict(other.unheeded)
             self._heed(found)
 
@@ -516,7 +516,7 @@ def neighbour(repo: Repo, git_dir: str, root: str) -> Repo | None:
     """Open another work tree of a repository, by its git directory and its place; None where something else stands there now.
     It reads objects by the process of ``repo``."""
     layout = replace(repo.layout, root=root, git_dir=git_dir, index=os.path.join(git_dir, "index"))
-    if _is_linked(layout):
+    if _PER_WORKTREE not in repo.settings() and _is_linked(layout):  # with its own it may have its files elsewhere, or none
         found = Repo(layout, Git(root, base_environment(strip_local=True)), "binary")
         found.share_settings(repo)
     else:

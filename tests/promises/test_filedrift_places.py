@@ -129,6 +129,34 @@ def filtered(path: Path, kind: str) -> Sandbox:
 
 
 @pytest.mark.deep
+def test_a_path_is_not_read_as_another_one(tmp_path: Path) -> None:
+    repo, names = plain(tmp_path, "names"), ('"one.txt"', "one.txt\r", "one.txt")
+    for name in names:
+        repo.write(name, "same\n")
+    repo.commit("named")
+    for number, name in enumerate(names):
+        repo.write(name, f"edited {number}\n")
+    snapshot(repo, "t")
+    assert said(repo) == (0, ())
+    repo.write("one.txt", "edited 0\n")
+    assert verify_drift(repo) == 1
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("words", [("--cone", "other"), ("--no-cone", "/other")])
+def test_attributes_that_are_not_checked_out_count_as_git_has_them(tmp_path: Path, words: tuple[str, ...]) -> None:
+    repo = plain(tmp_path, "sparse")
+    repo.write("deep/.gitattributes", "*.txt ident\n")
+    repo.commit("told")
+    repo.git("sparse-checkout", "set", *words)
+    repo.write("deep/new.txt", "$Id: of some time ago $\n")
+    snapshot(repo, "t")
+    assert said(repo) == (0, ())
+    repo.write("deep/new.txt", "$Id: of another time $\n")
+    assert verify_drift(repo) in (0, words[0] == "--cone")  # outside a cone git looks for none since 2.33
+
+
+@pytest.mark.deep
 def test_a_file_whose_filter_is_missing_counts_as_it_would_be_captured(tmp_path: Path) -> None:
     repo = filtered(tmp_path, "")
     snapshot(repo, "t")

@@ -71,6 +71,23 @@ def test_its_own_rules_count_there(repo: Sandbox, two: tuple[Sandbox, Sandbox]) 
 
 
 @pytest.mark.deep
+def test_its_files_are_where_its_own_settings_say(repo: Sandbox, two: tuple[Sandbox, Sandbox], tmp_path: Path) -> None:
+    repo.git("config", "extensions.worktreeConfig", "true")
+    lexer, parser = two
+    shutil.copytree(lexer.path, tmp_path / "elsewhere")
+    (tmp_path / "elsewhere/.git").unlink()
+    lexer.git("config", "--worktree", "core.worktree", str(tmp_path / "elsewhere"))
+    parser.git("config", "--worktree", "core.bare", "true")
+    for box in two:
+        box.write("new.txt", "x\n")
+    rows = [row.split("\t") for row in repo.ok("status", "--porcelain").out.splitlines()[2:]]
+    assert {row[1]: (row[5], row[7]) for row in rows} == {
+        "lexer": ("none", str(tmp_path / "elsewhere")),
+        "parser": ("none", ""),
+    }
+
+
+@pytest.mark.deep
 def test_what_is_included_there_counts_there(repo: Sandbox, two: tuple[Sandbox, Sandbox], tmp_path: Path) -> None:
     lexer = two[0]
     (tmp_path / "more").write_text("[baton]\n\texclude = *.log\n")

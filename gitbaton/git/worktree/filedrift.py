@@ -36,7 +36,7 @@ _PLAIN = 1 << 20  # bytes of changed files that are read to see whether they are
 _FEW = 3  # files that a filter may fail on before it is switched off for all
 _STAGED = ("--cached", "-r", "-z", "--raw", "--no-renames", "--ita-invisible-in-index", "--ignore-submodules=none")
 # An index of a few paths must neither be split nor folded: git would write trees for that.
-_SMALL = ("core.splitIndex=false", "index.sparse=false", "core.sparseCheckout=false", "core.safecrlf=false")
+_SMALL = ("core.splitIndex=false", "index.sparse=false", "core.safecrlf=false")
 
 
 @value
@@ -268,10 +268,11 @@ class _Comparison:
         return now
 
     def _hash_plain(self, paths: list[str]) -> dict[str, str] | None:
-        """Return the entries of plain files, by one process that hashes them by their attributes; None where the entry that is
-        there may have a say, as it has where both hold CRLF, for links, and where the file system has no modes."""
+        """Return the entries of plain files, by one process that hashes them by their attributes; None where what is in the
+        index may have a say, as it has where both hold CRLF, for links, where the file system has no modes, and where attribute
+        files are not checked out; and for a path that the process would read as another one."""
         repo, room, modes = self.index.repo, _PLAIN, dict[str, str]()
-        if not paths or not repo.boolean("core.filemode", default=True):
+        if not paths or not repo.boolean("core.filemode", default=True) or repo.boolean("core.sparsecheckout"):
             return None if paths else {}
         filtered = any(key.startswith("filter.") for key in repo.settings())  # what one makes of a file is not seen
         likes = [like.partition(" ")[2] for path in paths if filtered and (like := self.suspects[path].like)]
@@ -280,7 +281,8 @@ class _Comparison:
                 return None
         for path in paths:
             suspect = self.suspects[path]
-            if "\n" in path or (suspect.mode or "100")[:3] != "100" or (suspect.like or "100")[:3] != "100":
+            odd = "\n" in path or path.startswith('"') or path.endswith("\r")
+            if odd or (suspect.mode or "100")[:3] != "100" or (suspect.like or "100")[:3] != "100":
                 return None
             try:
                 with open(open_regular(os.path.join(self.root, path)), "rb") as file:
