@@ -204,17 +204,12 @@ class GitObjects(Objects):
             return {oid: _down(above, oid) for oid in asked}
         return {}
 
-    def read_chains(self, starts: Iterable[Oid]) -> dict[Oid, list[Oid]] | None:
-        """See Objects."""
-        asked = [oid for oid in dict.fromkeys(starts) if is_oid(self.algorithm, oid)]
+    def reading(self, starts: Iterable[Oid]) -> Callable[[], bool]:
+        """See Objects. It writes a number alone, and so does not wait for its reader."""
+        asked = "".join(f"{oid}\n" for oid in dict.fromkeys(starts) if is_oid(self.algorithm, oid)).encode()
         git = self.git.changed({}, "core.commitGraph=false")
-        stdin = "".join(f"{oid}\n" for oid in asked).encode()
-        result = git.run("rev-list", "--first-parent", "--parents", "--stdin", stdin=stdin) if asked else None
-        if result is None or result.code != 0:
-            return None if asked else {}
-        rows = (line.split(" ") for line in result.out.decode("ascii").splitlines())
-        above = {row[0]: row[1] if len(row) > 1 else None for row in rows}
-        return {oid: _down(above, oid) for oid in asked}
+        process = git.start("rev-list", "--first-parent", "--count", "--stdin", stdin=asked) if asked else None
+        return lambda: process is None or process.finish().code == 0
 
     def _alone(self, start: Oid, limit: int | None) -> list[Oid]:
         try:

@@ -6,7 +6,7 @@ import os
 import re
 import stat
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from gitbaton.base.errors import GitError, RecordError
 from gitbaton.base.model import Head, Oid
@@ -152,9 +152,9 @@ class Objects(Protocol):
         """Return ``first_parents`` of each of several commits; with a ``limit`` the newest so many of all of them together, and
         those that are as old as the last of these. Of what cannot be read, the start alone."""
 
-    def read_chains(self, starts: Iterable[Oid]) -> dict[Oid, list[Oid]] | None:
-        """Return ``chains``, where git has read each commit of them itself, and not what its commit-graph says of it; None
-        where one cannot be read."""
+    def reading(self, starts: Iterable[Oid]) -> Callable[[], bool]:
+        """Begin to read each commit of ``chains`` itself, in place of git's commit-graph; return a function that waits for the
+        end, and says whether all of them could be read."""
 
     def distance(self, here: Oid, there: Oid) -> tuple[int, int] | None:
         """Count the commits that only ``here`` and only ``there`` reach; None when they have no common ancestor."""

@@ -349,6 +349,7 @@ def _parents(
     places: dict[str, datetime | None] = {}  # of each track's newest
     brought: dict[datetime | None, list[Oid]] = {}  # by restores into a work tree
     passed: set[Oid] = set()
+    met: list[list[Oid]] = []  # those of ``newest`` and ``brought`` that hold the file, once they were asked for
 
     def stands(commit: Oid) -> Oid:
         return first.setdefault((*held[commit].items(),), commit) if commit in held else commit
@@ -356,8 +357,10 @@ def _parents(
     def arrive(oid: Oid | None) -> list[Oid]:
         if oid is None or oid not in known:
             return [oid] if oid else []
-        met = [*newest.values(), *(found for restored in brought.values() for found in restored)]
-        todo, before = [oid], list(dict.fromkeys(found for found in met if found in held))
+        if not met:  # since something was met last
+            met.append([*newest.values(), *(found for restored in brought.values() for found in restored)])
+            met[0] = list(dict.fromkeys(found for found in met[0] if found in held))
+        todo, before = [oid], met[0]
         while todo:
             at = todo.pop()
             if at in known:
@@ -372,15 +375,18 @@ def _parents(
         if done is not None:
             if done.target in passed:  # a clock may have been ahead
                 brought.setdefault(place, []).append(stands(commit_of[done.target]))
+                met.clear()
             continue
         passed.add(stored.id)
-        base, restored = arrive(stored.checkpoint.head), brought.pop(place, [])
-        if stands(stored.commit) == stored.commit:
+        base, restored, it = arrive(stored.checkpoint.head), brought.pop(place, []), stands(stored.commit)
+        if restored or newest.get(track) != it:
+            met.clear()
+        if it == stored.commit:
             # Of the other tracks in one work tree the newest holds what its files were before.
             others = [found for name, found in newest.items() if places.get(name) != place and found in held]
             own = [found for found in (last.get(place), newest.get(track)) if found]
             parents[stored.commit] = list(dict.fromkeys([*own, *restored, *others, *base]))
-        newest[track] = last[place] = stands(stored.commit)
+        newest[track] = last[place] = it
         places[track] = place
     base = arrive(head)
     here = brought.get(baton.repo.worktree_id().created, [])

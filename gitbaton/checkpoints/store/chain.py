@@ -102,7 +102,7 @@ class Chains:
         self.repo, self.objects = repo, repo.objects
         self.root = root_objects(repo.layout.algorithm)[-1].oid
         self.ours, self.facts = Ours(repo), RecordFacts(repo)
-        self._brief = False  # of commits that can be read only what is not known is read
+        self._brief, self.sound = False, True  # of commits only what is not known is read; as ``ahead`` says
         self._listed: dict[str, Oid] | None = None  # what lies below REMOTES, as it was when the chains were last listed
         self._own: frozenset[str] | None = None  # the tracks that this repository has itself, as they were listed then
         self._elsewhere: dict[str, list[tuple[str, Oid]]] | None = None
@@ -325,15 +325,16 @@ class Chains:
     def ahead(self, starts: Sequence[Oid], limit: int | None = None, *, brief: bool = False) -> Iterator[bool]:
         """Walk many chains at once, so that until the end of the block ``linked`` knows them; with a ``limit`` no more than the
         newest so many of all. Gives whether that is all there is. With ``brief`` checkpoints of which much is known are read
-        no further than is asked of them, where every commit can be read."""
+        no further than is asked of them; whether every commit can be read, so that they count, ``sound`` says after it."""
         before, asked = self._ahead, brief and limit is None and self.pick is None and self.facts.load() > 0
-        whole = self.objects.read_chains(starts) if asked else None
-        more = whole if whole is not None else self.linked(starts, limit)
-        self._ahead, self._brief = {**before, **more} if limit is None else more, whole is not None
+        read = self.objects.reading(starts) if asked else None
+        more = self.linked(starts, limit)
+        self._ahead, self._brief = {**before, **more} if limit is None else more, asked
         try:
             yield limit is None or len({oid for oids in more.values() for oid in oids}) < limit
         finally:
             self._ahead, self._brief = before, False
+            self.sound = read is None or read()
 
     @contextmanager
     def recalling(self, items: Iterable[Stored]) -> Iterator[None]:

@@ -220,6 +220,11 @@ class Store(Chains):
             with self.ahead(tips, most, brief=brief) as is_all:
                 own = self.everything([*chains, *self.strange()], chains)
                 more = apart(self, chains, {s.id for s in own.items}) if elsewhere else History(items=())
+            if not self.sound:  # what is damaged is told
+                brief = False
+                if self.kept:
+                    self.kept.clear()
+                continue
             if most is None:
                 self.facts.keep(s.commit for s in (*own.items, *more.items))
             once = {s.id: s for s in reversed((*more.items, *own.items))} if limit is not None else {}
