@@ -36,7 +36,7 @@ _SHOWN, _LONG = 4, 20
 # Stands between texts that are looked at together: no rule takes what is on both sides of it for one secret.
 _BETWEEN = "\n}-----PuTTY-User{\n"
 _TOGETHER = 256 << 10
-_REMEMBERED = 10_000
+_REMEMBERED, _SHORT = 10_000, 4096  # texts that were looked at, and characters of one
 _LATE = re.compile(rb"i\.[^/]*/[wx]\.[^/]*\Z")  # what came late for one of these
 _CHUNK = re.compile(rb"chunks/[0-9]{8}\Z")
 _ENTRY = re.compile(rb"^checkpoint ([0-9a-f]{64}|[0-9a-f]{40})\r?$", re.MULTILINE)
@@ -137,6 +137,7 @@ class Scan:
         self._seen: set[Oid] = set()
         self._names_seen: set[bytes] = set()
         self._harmless: set[str] = set()  # names and paths that each checkpoint repeats
+        self._harmless_words: set[str] = set()  # and prompts, plans and decisions, which stay for a while
         self._missed: list[tuple[Oid, Oid | None, str]] = []  # commit, HEAD and path of what was stored without its filter
         self._linked: dict[Oid, list[tuple[Oid, Oid | None, str]]] = {}  # the commits of which that is known
         self._bases: dict[Oid, Oid] = {}  # base -> the id of the first checkpoint on it
@@ -295,9 +296,12 @@ class Scan:
         """Look at what a checkpoint says; whether there was something."""
         before = len(self.hits)
         said = list(words(record))
-        if self.find(_BETWEEN.join([head + text for _, head, text in said]), sure=False):
+        fresh = {head + text for _, head, text in said} - self._harmless_words
+        if fresh and self.find(_BETWEEN.join(fresh), sure=False):
             for name, head, text in said:
                 self._text(replace(at, path=name), text, sure=False, head=head)
+        elif len(self._harmless_words) < _REMEMBERED:
+            self._harmless_words.update(text for text in fresh if len(text) <= _SHORT)
         rest = others(record, {w[2] for w in said}, self._harmless)
         if rest and self.find(_BETWEEN.join([text for _, text in rest]), sure=True):
             for name, text in rest:
