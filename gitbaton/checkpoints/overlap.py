@@ -201,7 +201,8 @@ def overlaps(
     missing = [pair for pair in pairs if _key(*pair) not in known]
     new = _in_time(baton, missing[:most], seconds)
     if new:
-        _save(baton.repo, known, new, {_key(*pair) for pair in pairs})
+        lasting = {key: row for key, row in new.items() if row is not _GONE}
+        _save(baton.repo, known, lasting, {_key(*pair) for pair in pairs})
     rows = {**known, **new}
     found, waiting, unknown = list[Overlap](), list[tuple[str, str]](), list[tuple[str, str]]()
     over = _taken(baton, [pair for pair in pairs if (row := rows.get(_key(*pair))) and row.files]) if most != 0 else {}
@@ -210,7 +211,7 @@ def overlaps(
         row = rows.get(key)
         if row is not None and key in over:
             row = row.only(over[key])
-        if row is None:
+        if row is None or row is _GONE:
             (unknown if key in rows else waiting).append(names)
         elif row.files:
             first, second = _ordered(mine, other)
@@ -274,6 +275,9 @@ class _Own:
     paths: frozenset[str]
     made: tuple[NewObject, ...]
     base: Oid
+
+
+_GONE = _Row()  # of a pair of which an object is not here, and may come
 
 
 def _own(baton: Baton, tracks: Iterable[LiveTrack]) -> dict[MergeSide, _Own]:
@@ -357,8 +361,7 @@ def _merged(baton: Baton, pairs: Sequence[_Pair], seconds: float) -> dict[str, _
         done = dict[str, frozenset[str]]()
         apart = [ordered[key] for key, answer in answers.items() if answer is not None and not answer.clean]
         apart = [pair for pair in apart if pair[0].side.head != pair[1].side.head]
-        strangers = {_key(*pair): None for pair in apart if _strange(baton.repo, *pair)}  # all would seem to be added by both
-        answers |= strangers
+        strangers = {_key(*pair) for pair in apart if _strange(baton.repo, *pair)}  # all would seem to be added by both
         apart = [pair for pair in apart if _key(*pair) not in strangers]
         own = _own(baton, [one for pair in apart for one in pair])
         put_in(folder, list({made.oid: made for one in own.values() for made in one.made}.values()))
@@ -375,8 +378,8 @@ def _merged(baton: Baton, pairs: Sequence[_Pair], seconds: float) -> dict[str, _
         held = merged(baton.repo, [ask for _, _, ask in later], folder, seconds=seconds)
     same = [key for (key, tree, _), answer in zip(later, held, strict=True) if answer and answer.clean and answer.tree == tree]
     done |= {key: left[key] for key in same}
-    rows = {key: _row(answer.conflicts.values()) if answer is not None else None for key, answer in answers.items()}
-    return {key: row.only(done[key]) if row is not None and key in done else row for key, row in rows.items()}
+    rows = {key: _row(answer.conflicts.values()) if answer is not None else _GONE for key, answer in answers.items()}
+    return {key: None if key in strangers else row.only(done[key]) if key in done else row for key, row in rows.items()}
 
 
 def _strange(repo: Repo, mine: LiveTrack, other: LiveTrack) -> bool:

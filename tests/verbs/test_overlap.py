@@ -80,6 +80,20 @@ def test_histories_that_are_cut_short_foretell_nothing(repo: Sandbox, tmp_path: 
 
 
 @pytest.mark.deep
+def test_an_object_that_comes_back_counts_at_once(repo: Sandbox, desk: Callable[[str], Sandbox]) -> None:
+    api, web = desk("api"), desk("web")
+    for box in (api, web):
+        did(box, "at it", line(P, 10, box.path.name))
+    lost = repo.loose(api.git("rev-parse", f"refs/baton/tracks/api:{P}"))
+    away = lost.rename(repo.path.parent / "away")
+    shown = web.baton("overlap")
+    assert shown.code == 0 and "'web' and 'api' are not compared: an object of them is not here" in shown.err
+    assert web.baton("merge", "api").err.splitlines()[1:] == ["hint: git baton doctor --mend"]
+    away.rename(lost)
+    assert web.baton("overlap").code == 1 and "1 file with web" in api.ok("status").out
+
+
+@pytest.mark.deep
 def test_json(desk: Callable[[str], Sandbox]) -> None:
     api, web = desk("api"), desk("web")
     did(api, "add refunds", line(P, 10, "api"), move(P, "src/paid.py"))

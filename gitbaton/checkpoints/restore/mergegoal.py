@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from datetime import datetime
 
 from gitbaton.base.codec import first_line, in_quotes
-from gitbaton.base.errors import BatonError, NotFoundError, RecordError, UsageError
+from gitbaton.base.errors import MENDS, BatonError, NotFoundError, RecordError, UsageError
 from gitbaton.base.model import IGNORED, IGNORED_HELD, INSIDE, KEPT, Oid, Stored, WorktreeId, covered
 from gitbaton.base.system.files import write_atomic
 from gitbaton.base.values import replace, value
@@ -210,7 +210,7 @@ class MergeGoal(Goal):
     def _outcome(self, ask: MergeAsk, answer: MergeAnswer | None) -> _Outcome:
         """Read an answer as an outcome for our tree. Raises RecordError."""
         if answer is None:
-            raise RecordError(f"{self.name} cannot be merged: an object of it is not here, or torn")
+            raise RecordError(f"{self.name} cannot be merged: an object of it is not here, or torn", MENDS)
         git = self.scene.repo.apart(self.scene.repo.git, self.scratch)
         changes = {d.path: d for d in differences(git, ask.ours.tree, answer.tree)}
         stays, marked = dict[str, Conflict](), set[str]()

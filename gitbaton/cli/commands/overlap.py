@@ -56,12 +56,8 @@ def command(
             terminal.say(f"{told}, as of their newest checkpoints" if len(known) > 1 else alone)
     left = len(every) - len(known)
     warn_all([f"{MOST} live tracks are compared, those of this machine first, and {left} are not"] if left else [])
-    warn_all(
-        [
-            f"{in_quotes(a)} and {in_quotes(b)} are not compared: an object of them is not here, no commit is in both, or it takes too long"
-            for a, b in found.unknown
-        ]
-    )
+    why = "an object of them is not here, no commit is in both, or it takes too long"
+    warn_all([f"{in_quotes(a)} and {in_quotes(b)} are not compared: {why}" for a, b in found.unknown])
     unseen = f"{counted(len(found.waiting), 'pair')} more: there was no time; 'git baton overlap' goes on"
     warn_all([unseen] if found.waiting else [])
     return 1 if seen else 0
