@@ -127,7 +127,7 @@ def _track(baton: Baton, found: Inventory, chain: CheckpointChain, wish: Wish, n
     if wish.auto:
         kept = keep_auto(rows, now)
     elif rules.given:
-        kept = keep(rows, rules, milestones=wish.milestones, kind=wish.kind)
+        kept = keep(rows, rules, milestones=wish.milestones, kind=wish.kind, now=now)
     else:
         kept = {item.id: ("no rule",) for item in rows}
     stay = tuple((stored, kept[stored.id]) for stored in chain.items if stored.id in kept)

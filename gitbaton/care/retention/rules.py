@@ -158,10 +158,16 @@ def week(moment: datetime) -> str:
 
 
 def keep(
-    items: Sequence[RetentionItem], rules: KeepRules, *, milestones: bool = True, kind: Kind | None = None
+    items: Sequence[RetentionItem],
+    rules: KeepRules,
+    *,
+    milestones: bool = True,
+    kind: Kind | None = None,
+    now: datetime | None = None,
 ) -> dict[Oid, tuple[str, ...]]:
     """Return the checkpoints of a track that stay, each with its reasons; ``items`` are all of them, newest first. With
-    ``kind`` the rules are about those of that kind alone, and all others stay.
+    ``kind`` the rules are about those of that kind alone, and all others stay. A newest one that a wrong clock made later than
+    ``now`` counts as made then.
 
     The tip, the last manual one, pins, what an unfinished run needs, the one that a kept automatic one has its words from and,
     with ``milestones``, labelled ones stay without any rule.
@@ -173,7 +179,8 @@ def keep(
     if rules.last is not None:
         reasons.append(("last", chosen[: rules.last]))
     if rules.within is not None and items:
-        least = rules.within.before(items[0].created)
+        newest = items[0].created
+        least = rules.within.before(min(newest, now or newest))
         reasons.append((f"within {rules.within.text}", [item for item in chosen if item.created > least]))
     for name, count, bucket in (("daily", rules.daily, day), ("weekly", rules.weekly, week)):
         reasons += [(f"{name} {text}", [item]) for text, item in _newest(chosen, count or 0, bucket)]

@@ -49,6 +49,13 @@ def test_within_is_measured_from_the_newest_as_restic_does_and_its_end_is_out() 
     assert keep(hourly(10), KeepRules(within=within))[f"{4:040x}"] == ("within 5h",)
 
 
+def test_within_of_a_newest_that_a_wrong_clock_made_is_measured_from_now() -> None:
+    rules, later = KeepRules(within=parse_duration("5h", "x")), timedelta(days=400)
+    rows = [RetentionItem(id="f" * 40, created=NOON + later, kind="auto"), *hourly(10)]
+    assert len(keep(rows, rules, now=NOON)) == 6
+    assert numbers(keep(hourly(10), rules, now=NOON + later)) == [0, 1, 2, 3, 4]  # a track that rests loses nothing by it
+
+
 def test_daily_is_the_newest_of_each_day_that_has_one() -> None:
     found = keep(hourly(30, hours=12), KeepRules(daily=3))  # 31 March 12:00 and 00:00, 30 March 12:00 ...
     assert numbers(found) == [0, 2, 4]
