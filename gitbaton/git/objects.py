@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
@@ -229,7 +230,7 @@ def object_id(algorithm: Algorithm, kind: Kind, data: bytes) -> Oid:
 def hasher(algorithm: Algorithm, size: int) -> Hash:
     """Return a hash by which git names so many bytes. CPython's own SHA-1 where it is there: importing OpenSSL's, which is
     faster for many bytes, costs a start 3 ms."""
-    if algorithm == "sha1" and size < _SMALL:
+    if algorithm == "sha1" and size < _SMALL and "_hashlib" not in sys.modules:
         try:
             from _sha1 import sha1  # type: ignore[import-not-found]
 

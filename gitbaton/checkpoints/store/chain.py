@@ -102,6 +102,7 @@ class Chains:
         self.repo, self.objects = repo, repo.objects
         self.root = root_objects(repo.layout.algorithm)[-1].oid
         self.ours, self.facts = Ours(repo), RecordFacts(repo)
+        self._mine: tuple[str | None, frozenset[Oid]] = None, frozenset()  # the track that is just read, and what is ours of it
         self._brief, self.sound = False, True  # of commits only what is not known is read; as ``ahead`` says
         self._listed: dict[str, Oid] | None = None  # what lies below REMOTES, as it was when the chains were last listed
         self._own: frozenset[str] | None = None  # the tracks that this repository has itself, as they were listed then
@@ -239,7 +240,7 @@ class Chains:
             raise RecordError(f"commit {found.oid} has {len(commit.parents)} parents")
         raw = payload(commit.message)
         oid = object_id(self.objects.algorithm, "blob", raw)
-        ours = track is not None and self.ours.has(of_track(track), oid)
+        ours = oid in self._mine[1] if track == self._mine[0] else track is not None and self.ours.has(of_track(track), oid)
         # What is ours was made or read here, byte for byte.
         told = ours and (b'\n  "files": {\n    "tree": "%s"' % commit.tree.encode() in raw or b'\n  "files": null' in raw)
         sure = told or self.facts.vouches(found.oid, oid)
@@ -380,6 +381,8 @@ class Chains:
         links = self.linked([oid for _, _, oid in asked])
         listed = [links.get(oid, []) for _, _, oid in asked]
         if sum(map(len, listed)) >= MANY:
+            import hashlib  # noqa: F401 - then objects are named by it, which is worth it for so many
+
             self.facts.load()
         brief = [self._in_brief(track, oids) for (_, track, _), oids in zip(asked, listed, strict=True)]
         read = self.objects.read_many(
@@ -392,7 +395,12 @@ class Chains:
                 if oid not in links or first is None or (isinstance(first, Object) and first.kind != "commit"):
                     yield self.chain(ref, track)
                 else:
-                    history = self._read(ref, track, oids, iter(found))
+                    if track is not None and len(found) > len(of):
+                        self._mine = track, self.ours.among(of_track(track))
+                    try:
+                        history = self._read(ref, track, oids, iter(found))
+                    finally:
+                        self._mine = None, frozenset()
                     if self.kept is not None and oids == [*(s.commit for s in history.items), self.root]:
                         self.kept[track, oid] = history.items
                     yield history
