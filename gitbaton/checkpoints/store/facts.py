@@ -72,6 +72,11 @@ class RecordFacts:
         row = (self._rows or {}).get(commit, "").split(" ")
         return ("".join(flag for flag in "tes" if flag in row[_FLAGS]), row[_BEGAN]) if row[1:] else None
 
+    def has_files(self, commit: Oid) -> bool | None:
+        """Whether the record of a commit is of files; None without a row."""
+        row = (self._rows or {}).get(commit, "").split(" ")
+        return bool(row[_PLACE]) if row[1:] else None
+
     def elsewhere(self, commits: Iterable[Oid], worktree: WorktreeId) -> bool:
         """Whether the records of all of some commits are known, and hold no files of a work tree."""
         rows, second = self._rows or {}, worktree.created.isoformat()[:_SECOND]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from gitbaton.base.codec import decode, in_quotes, parse, payload, timestamp
 from gitbaton.base.errors import MENDS, CollectedError, RecordError, UsageError
@@ -13,6 +13,7 @@ from gitbaton.base.values import TYPE_CHECKING, value
 from gitbaton.checkpoints.store.chain import MAX_COMMIT, Chains
 from gitbaton.git.objects import parse_commit
 from gitbaton.git.questions import version
+from gitbaton.git.run import checked
 from gitbaton.git.treediff import no_index, refuse_pathspecs
 
 _EXTENDED, _ICASE = 1, 2  # REG_EXTENDED and REG_ICASE of glibc, musl and the BSDs
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from typing import Any
 
+_MANY = 2000  # comparisons
 _PARTS = (500, 4000)  # how far a limited list looks back before it looks at all
 _MARKS = re.compile(rb'\n  "kind": "([a-z]+)",\n(?:  "[^\n]*\n)*?  "created": "([0-9TZ:.-]{27})"')
 _NO_FILES = b'\n  "files": null'
@@ -122,7 +124,11 @@ def picked(store: Chains, wanted: Selection, starts: Sequence[Oid], limit: int |
         if few and (touching := _touching(store, wanted, starts)) is not None:
             kept = touching
             break
-        more = _links(store, wanted, starts, most, len(links))
+        more = _known_links(store, wanted, starts, {link.oid for link in links}) if few else None
+        if more is not None:
+            most = None
+        else:
+            more = _links(store, wanted, starts, most, len(links))
         if more is None:  # torn: all that can be read is looked at, and where it began does not matter
             more, links, kept, most = _torn_links(store, wanted, starts), [], [], None
         trees |= {link.oid: link.tree for link in more}
@@ -167,6 +173,40 @@ def _touching(store: Chains, wanted: Selection, starts: Sequence[Oid]) -> list[_
     links = [link for link in links if link.fits]
     begun = _changing(store, wanted, [link for link in links if link.oid in first], {})
     return [*begun, *(link for link in links if link.oid not in first and link.files)]
+
+
+def _known_links(store: Chains, wanted: Selection, starts: Sequence[Oid], past: Collection[Oid]) -> list[_Link] | None:
+    """Return the links of chains less those that are ``past``, where a text alone is asked for, and pathspecs: only records of
+    which nothing is known are read. None where else is asked, nothing is known at all, or one of the chains is torn."""
+    plain = not (wanted.kinds or wanted.agents or wanted.words) and wanted.since is wanted.until is None
+    if not plain or not starts or not store.facts.load():
+        return None
+    git = store.repo.git.changed({}, "core.commitGraph=false")
+    stdin = "".join(f"{oid}\n" for oid in starts).encode()
+    told = git.run("rev-list", "--first-parent", "--format=%H %ct %T %P", "--stdin", stdin=stdin)
+    if told.code != 0:
+        return None
+    rows = [row.split(" ")[:4] for row in told.out.decode("ascii").splitlines() if not row.startswith("commit ")]
+    rows = [row for row in rows if row[0] not in past]
+    asked = [oid for oid, _, _, parent in rows if parent == store.root or store.facts.has_files(oid) is None]
+    read = zip(asked, store.objects.read_many(asked, MAX_COMMIT), strict=True)
+    text = {oid: found.data.partition(b"\n\n")[2] for oid, found in read if found is not None and found.data}
+    if len(text) < len(asked):
+        return None
+    return [
+        _link(store, wanted, oid, int(seconds), tree, parent, text[oid])
+        if oid in text
+        else _Link(
+            oid=oid,
+            seconds=int(seconds),
+            tree=tree,
+            parent=parent,
+            fits=True,
+            files=bool(store.facts.has_files(oid)),
+            message=b"",
+        )
+        for oid, seconds, tree, parent in rows
+    ]
 
 
 def _links(store: Chains, wanted: Selection, starts: Sequence[Oid], most: int | None, past: int = 0) -> list[_Link] | None:
@@ -284,16 +324,21 @@ def _changing(store: Chains, wanted: Selection, links: Sequence[_Link], trees: M
             pairs[link.oid] = f"{before} {link.tree}"
     pickaxe = [] if wanted.text is None else ["-M", "--textconv", f"-S{wanted.text}"]
     git = store.repo.git.changed({} if pickaxe else no_index(store.repo), directory=wanted.directory)
-    lines = [f"{pair}\n" for pair in pairs.values()]
+    lines = [f"{pair}\n" for pair in dict.fromkeys(pairs.values())]
+    half = len(lines) // 2 if pickaxe and len(lines) > _MANY else 0  # looking through files is worth two processes
     # git 2.36.0 forgets the paths after the first pair
-    parts = lines if wanted.paths and version(store.repo) == (2, 36) else ["".join(lines)]
-    told = b"".join(git.out(*_TREES, *pickaxe, "--", *wanted.paths, stdin=part.encode()) for part in parts)
+    parts = lines if wanted.paths and version(store.repo) == (2, 36) else ["".join(lines[:half]), "".join(lines[half:])]
+    parts = [part for part in parts if part]
+    words = (*_TREES, *pickaxe, "--", *wanted.paths)
+    beside = git.start(*words, stdin=parts.pop(0).encode()) if half and len(parts) == 2 else None
+    told = b"".join(git.out(*words, stdin=part.encode()) for part in parts)
+    told += checked(beside.finish(), "diff-tree") if beside is not None else b""
     headers, changed, pair = 0, set[bytes](), b""
     for row in told.splitlines():
         if row.startswith(b":"):
             changed.add(pair)
         else:
             headers, pair = headers + 1, row
-    if headers != len(pairs):  # git passes over a tree that is not there without failing
+    if headers != len(lines):  # git passes over a tree that is not there without failing
         raise CollectedError("cannot compare checkpoints: a tree of one cannot be read", MENDS)
     return [link for link in links if not link.tree or pairs.get(link.oid, "").encode() in changed]
