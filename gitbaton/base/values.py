@@ -34,10 +34,11 @@ def value(cls: type[T]) -> type[T]:
     late = ("_rest",) if "__getattr__" in vars(cls) else ()
     body = {k: v for k, v in vars(cls).items() if k not in ("__dict__", "__weakref__", *names)}
     defaults = {name: vars(cls)[name] for name in names if name in vars(cls)}
+    setters = list[tuple[str, Callable[[object, object], None]]]()
     body |= {
         "__slots__": (*names, *late),
         "__match_args__": names,
-        "__init__": _init(names, defaults),
+        "__init__": _init(defaults, setters),
         "__setattr__": _frozen,
         "__delattr__": _frozen,
     }
@@ -45,7 +46,9 @@ def value(cls: type[T]) -> type[T]:
         body.setdefault(name, method)
     body["__hash__"] = _hash  # defining __eq__ alone would set it to None
     made: Any = type(cls)
-    return made(cls.__name__, cls.__bases__, body)  # type: ignore[no-any-return]
+    done = made(cls.__name__, cls.__bases__, body)
+    setters += ((name, vars(done)[name].__set__) for name in names)
+    return done  # type: ignore[no-any-return]
 
 
 def late(self: object, name: str) -> object:
@@ -87,18 +90,19 @@ def _fields(item: object) -> dict[str, Any]:
     return {name: getattr(item, name) for name in type(item).__match_args__}  # type: ignore[attr-defined]
 
 
-def _init(names: tuple[str, ...], defaults: dict[str, Any]) -> Callable[..., None]:
-    expected = frozenset(names)
-    put = object.__setattr__
-
+def _init(defaults: dict[str, Any], setters: list[tuple[str, Callable[[object, object], None]]]) -> Callable[..., None]:
     def __init__(self: object, **fields: Any) -> None:
-        if defaults:
+        if len(fields) != len(setters):
             fields = {**defaults, **fields}
-        if fields.keys() != expected:
-            wrong = ", ".join(sorted(f"'{n}'" for n in fields.keys() ^ expected))
+        try:
+            for name, put in setters:
+                put(self, fields[name])
+            right = len(fields) == len(setters)
+        except KeyError:
+            right = False
+        if not right:
+            wrong = ", ".join(sorted(f"'{name}'" for name in fields.keys() ^ {name for name, _ in setters}))
             raise TypeError(f"{type(self).__name__}: missing or unexpected {wrong}")
-        for name, item in fields.items():
-            put(self, name, item)
 
     return __init__
 
