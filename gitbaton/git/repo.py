@@ -543,8 +543,7 @@ def _is_linked(layout: Layout) -> bool:
         return False
     common, head = (os.fsdecode(read_or_none(os.path.join(git_dir, name)) or b"").strip() for name in ("commondir", "HEAD"))
     whole = re.match(r"ref:\s*refs/|[0-9a-f]{40}", head) is not None  # else git takes it for no repository
-    same = os.path.realpath(os.path.join(git_dir, common)) == os.path.realpath(layout.common_dir)
-    return mine and whole and same and leads_back(layout)
+    return mine and whole and _leads(os.path.join(git_dir, common), layout.common_dir) and leads_back(layout)
 
 
 def _named(git: Git, start: str) -> tuple[Layout | None, dict[str, str]]:
@@ -630,11 +629,17 @@ def leads_back(layout: Layout) -> bool:
     if layout.root is None:
         return True
     link = os.path.join(layout.root, ".git")
-    if link == layout.git_dir:
-        return True
-    with suppress(OSError), open(link, "rb") as file:
-        link = os.path.join(layout.root, os.fsdecode(file.read(8192)).removeprefix("gitdir: ").rstrip("\r\n"))
-    return os.path.realpath(link) == os.path.realpath(layout.git_dir)
+    said = os.fsdecode(read_or_none(link, 8192, follow=True) or b"")
+    if said:
+        if not said.startswith("gitdir: "):
+            return False
+        link = os.path.join(layout.root, said.removeprefix("gitdir: ").rstrip("\r\n"))
+    return link == layout.git_dir or _leads(link, layout.git_dir)
+
+
+def _leads(path: str, place: str) -> bool:
+    """Whether a path leads to the place; one that was read may be torn, and no path."""
+    return "\0" not in path and os.path.realpath(path) == os.path.realpath(place)
 
 
 def _layout(git: Git, asked: Process | None = None) -> Layout:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from datetime import UTC, datetime
 from pathlib import Path
@@ -131,6 +132,23 @@ def test_a_work_tree_that_git_takes_for_none_is_judged_here(
         "parser": ("none", str(two[1].path)),
         "lexer": ("branch-switched,head-behind:1,files-changed:1", str(repo.path)),
     }
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("torn", ["pipe", "NUL", "no gitdir", "NUL in commondir", "HEAD is a folder"])
+def test_a_work_tree_that_leads_nowhere_is_judged_here(repo: Sandbox, two: tuple[Sandbox, Sandbox], torn: str) -> None:
+    file = two[0].path / ".git"
+    if " " in torn and torn != "no gitdir":
+        file = repo.path / ".git/worktrees/lexer" / ("commondir" if torn.endswith("commondir") else "HEAD")
+    text = file.read_bytes()
+    file.unlink()
+    if torn == "pipe":
+        os.mkfifo(file)
+    elif torn == "HEAD is a folder":
+        file.mkdir()
+    else:
+        file.write_bytes(text.removeprefix(b"gitdir: ") if torn == "no gitdir" else text[:8] + bytes(64))
+    assert drifts(repo)["lexer"] == ("branch-switched,head-behind:1,files-changed:1", str(repo.path))
 
 
 @pytest.mark.deep
