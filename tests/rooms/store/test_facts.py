@@ -40,8 +40,8 @@ def asked(box: Sandbox) -> list[tuple[str, ...]]:
         ("log", "--all", "--porcelain", "-S", "a 3"),
         ("log", "--all", "--porcelain", "-n", "2", "--", "a.txt"),
         ("log", "--porcelain", "--track", "abroad"),
-        ("show", "--porcelain", oid[:9]),
-        ("show", "--porcelain", "L3"),
+        ("show", "--json", oid[:9]),
+        ("show", "--json", "L3"),
         ("restore", oid[:9], "--dry-run"),
         ("tracks", "--porcelain"),
     ]
@@ -104,6 +104,7 @@ def test_what_is_damaged_since_is_told_as_without_them(box: Sandbox, monkeypatch
     answers(box, monkeypatch, 1)
     assert kept(box).exists()
     DAMAGES[kind](box)
+    answers(box, monkeypatch, NEVER)  # the first command may put something in order
     with_them = answers(box, monkeypatch, 1)
     kept(box).unlink()
     assert answers(box, monkeypatch, NEVER) == with_them
