@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import shutil
@@ -232,6 +233,19 @@ def test_facts_whose_tree_was_collected_are_read_again(repo: Sandbox) -> None:
 def test_facts_that_are_damaged_are_read_again(repo: Sandbox, content: bytes) -> None:
     snap(repo)
     (repo.path / ".git/baton/index-facts").write_bytes(content)
+    check(repo)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("tree", [["a list"], 7, "", "HEAD"])
+def test_facts_that_name_no_tree_are_read_again(repo: Sandbox, tree: object) -> None:
+    snap(repo)
+    facts = repo.path / ".git/baton/index-facts"
+    facts.write_text(json.dumps(json.loads(facts.read_text()) | {"tree": tree}))
+    tip = repo.git("rev-parse", "refs/baton/tracks/t").strip()
+    for n in range(6):
+        repo.git("update-ref", f"refs/baton/tracks/t{n}", tip)
+    assert repo.ok("status", "--all").err == ""
     check(repo)
 
 

@@ -16,7 +16,7 @@ from gitbaton.base.system.process import Result
 from gitbaton.base.values import replace, value
 from gitbaton.git.gone import missing
 from gitbaton.git.loose import index_is_torn
-from gitbaton.git.objects import NewObject, hasher, new_object, object_id, tree_objects
+from gitbaton.git.objects import OID, NewObject, hasher, new_object, object_id, tree_objects
 from gitbaton.git.repo import Repo, shared
 from gitbaton.git.run import (
     EXACT,
@@ -384,8 +384,10 @@ def _load(path: str) -> _KnownFacts | None:
         data = json.loads(os.fsdecode(read_regular(path)))
         flags = tuple(Flag(path=path, bits=bits) for path, bits in data["flags"])
         facts = IndexFacts(tree=data["tree"], flags=flags, gitlinks=tuple(data["gitlinks"]))
+        if not OID.match(facts.tree):
+            return None
         return _KnownFacts(key=data["key"], end=int(data["end"]), entries=data["entries"], facts=facts)
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
 
 
