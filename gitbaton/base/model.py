@@ -271,6 +271,9 @@ class Carried:
     foreign: bool = False
     restored: Here | None = None
 
+    if not TYPE_CHECKING:
+        __getattr__ = late  # see ``codec.known``
+
 
 @value
 class Restore:

@@ -184,6 +184,19 @@ def _objects(r: Reader, key: str, limit: int) -> list[Reader]:
 
 
 def _prompt(r: Reader) -> Prompt:
+    """Read a prompt, which each checkpoint of a session names again."""
+    fields = tuple(r.value.items())
+    if all(isinstance(item, (str, bool)) for _, item in fields):
+        return _prompt_of(fields, r.where)
+    return _read_prompt(r)
+
+
+@lru_cache(maxsize=4096)
+def _prompt_of(fields: tuple[tuple[str, Json], ...], where: str) -> Prompt:
+    return _read_prompt(Reader(dict(fields), where))
+
+
+def _read_prompt(r: Reader) -> Prompt:
     return Prompt(
         text=r.text("text"),
         at=r.time("at"),
@@ -589,6 +602,11 @@ def _later(raw: bytes, name: str) -> object:
         if name in _REPEATED:
             piece = _piece(raw, name)
             return None if piece is None else _repeated(name, piece)
+        if name == "carried":
+            piece = _piece(raw, name)
+            if piece is not None and (listed := _OF_CARRIED.search(piece)) is not None:  # what lists ask for
+                tree, foreign = listed[1].decode("ascii") if listed[1] else None, listed[2] == b"true"
+                return waiting(Carried, partial(_later_carried, piece), tree=tree, foreign=foreign)
         if name == "files" and (worktree := _WORKTREE.search(_piece(raw, name) or b"")) is not None:
             return waiting(FileState, partial(_later_files, raw), worktree=_worktree(worktree[0]))
         r = _part(raw, name) if name != "observed" else _seen(raw)
@@ -601,6 +619,11 @@ def _later(raw: bytes, name: str) -> object:
         return _FIELDS[name](r)
     except (ValueError, LookupError, RecordError):
         return getattr(decode(raw), name)
+
+
+def _later_carried(piece: bytes, name: str) -> object:
+    """Read a field of the words that a checkpoint carries, by their bytes."""
+    return getattr(_repeated("carried", piece), name)
 
 
 def _later_observed(raw: bytes, name: str) -> object:
@@ -674,7 +697,11 @@ _LISTED = {
 }
 _WORKTREE = re.compile(rb'(?<=\n    )"worktree": \{.*?\n    \}', re.DOTALL)
 _TEXTS = ("step", "note", "next_cmd", "validation")
-_REPEATED = ("agent", "carried", "label", "branch")  # what one checkpoint after the other says in the same bytes
+_OF_CARRIED = re.compile(
+    rb'\n    "tree": (?:null|"([0-9a-f]{40,64})"),\n    "turns": [0-9]+,\n    "operation": (?:null|"[^\n]*"),\n'
+    rb'    "foreign": (true|false)[,\n]'
+)
+_REPEATED = ("agent", "label", "branch")  # what one checkpoint after the other says in the same bytes
 _FIELDS: dict[str, Callable[[Reader], Any]] = {
     "agent": lambda r: _agent(agent) if (agent := r.maybe_object("agent")) else None,
     "files": lambda r: _files(files) if (files := r.maybe_object("files")) else None,
