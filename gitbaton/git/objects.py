@@ -420,6 +420,41 @@ def edit_notes(objects: Objects, tree: Oid | None, commit: Oid, blob: Oid) -> li
     return made
 
 
+def edit_many_notes(
+    objects: Objects, tree: Oid | None, blobs: Mapping[Oid, Oid], add: Callable[[Iterable[NewObject]], None]
+) -> Oid | None:
+    """Return the tree that ``edit_notes`` leads to for one note after the other, of commits with their blobs; ``add`` makes the
+    trees known to ``objects`` meanwhile. The root is written once, where its folders are there."""
+    left = [*blobs.items()]
+    while left:
+        entries = _notes_tree(objects, tree) if tree else []
+        there = {entry.name: entry for entry in reversed(entries)}
+        groups: dict[bytes, list[tuple[Oid, Oid]]] = {}
+        for commit, blob in left if any(map(_is_fan, entries)) else ():
+            digits = commit[:2].encode()
+            if digits not in there or there[digits].is_tree:  # a user's file may stand there
+                groups.setdefault(digits, []).append((commit, blob))
+        if not groups:
+            made = edit_notes(objects, tree, *left.pop(0))
+            add(made)
+            tree = made[-1].oid
+            continue
+        fresh = list[TreeEntry]()
+        for digits, group in groups.items():
+            below = there[digits].oid if digits in there else None
+            for commit, blob in group:
+                made = edit_notes(objects, below, commit[2:], blob)
+                add(made)
+                below = made[-1].oid
+            fresh.append(TreeEntry(mode=b"40000", name=digits, oid=made[-1].oid))
+        done = {commit for group in groups.values() for commit, _ in group}
+        gone = {*groups, *(commit.encode() for commit in done)}
+        root = new_object(objects.algorithm, "tree", tree_data([*(e for e in entries if e.name not in gone), *fresh]))
+        add([root])
+        tree, left = root.oid, [row for row in left if row[0] not in done]
+    return tree
+
+
 def walk_notes(objects: Objects, tree: Oid, beside: Oid | None = None, spent: str = "") -> Iterator[tuple[Oid, Oid]]:
     """Yield every note of a notes tree: the id of the object it is for, and its blob; ``beside``: another such tree, of which
     that is left out which stands there in the same place. Raises RecordError for a tree not there."""

@@ -28,7 +28,7 @@ from gitbaton.git.objects import (
     RawCommit,
     RefChange,
     commit_data,
-    edit_notes,
+    edit_many_notes,
     exchange_notes,
     new_object,
     object_id,
@@ -498,11 +498,9 @@ def plan_notes(
     elif not notes:
         return [], None
     new = [made for made in texts.values() if made] if blobs else []
-    for target, text in notes.items():
-        new.append(new_object(pending.algorithm, "blob", text))
-        made = edit_notes(cast(Objects, pending), tree, target, new[-1].oid)
-        pending.add(made)
-        tree = made[-1].oid
+    fresh = {target: new_object(pending.algorithm, "blob", text) for target, text in notes.items()}
+    new += fresh.values()
+    tree = edit_many_notes(cast(Objects, pending), tree, {target: blob.oid for target, blob in fresh.items()}, pending.add)
     root = tree or new_object(pending.algorithm, "tree", b"").oid
     parents = (old,) if old and not blobs else ()
     data = commit_data(tree=root, parents=parents, author=author, message=message)

@@ -10,7 +10,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gitbaton.git.objects import Objects, TreeEntry, commit_data, edit_notes, find_notes, new_object, tree_data, walk_notes
+from gitbaton.git.objects import (
+    Objects,
+    TreeEntry,
+    commit_data,
+    edit_many_notes,
+    edit_notes,
+    find_notes,
+    new_object,
+    tree_data,
+    walk_notes,
+)
 from gitbaton.git.repo import discover
 from tests.kit import Sandbox
 from tests.kit.tiers import some
@@ -168,3 +178,25 @@ def test_any_sequence_of_edits(repo: Sandbox, start: int, edits: list[tuple[int,
         found = [objects.read(blob) for blob in find_notes(objects, tree, oid)]
         assert [f.data for f in found if f] == ([expected[oid]] if oid in expected else [])
     objects.close()
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("there", [0, 3, 60, 400, 6000])
+def test_many_at_once_are_as_one_after_the_other(there: int, tmp_path: Path) -> None:
+    objects = open_at(Sandbox.init(tmp_path / "box"))
+    blob = new_object(objects.algorithm, "blob", b"x\n")
+    old, fresh = ids(there, seed="old"), ids(700)
+    odd = {fresh[5][:2]: TreeEntry(mode=b"100644", name=fresh[5][:2].encode(), oid=blob.oid)} if there == 60 else {}
+    flat = [TreeEntry(mode=b"100644", name=oid.encode(), oid=blob.oid) for oid in fresh[:2] if there >= 400]
+    begun = new_object(objects.algorithm, "tree", tree_data([*odd.values(), *flat])) if odd or flat else None
+    objects.write([blob, *([begun] if begun else [])])
+    start = edit_many_notes(objects, begun.oid if begun else None, dict.fromkeys(old, blob.oid), objects.write)
+    notes = {oid: new_object(objects.algorithm, "blob", oid.encode()) for oid in [*fresh, *old[:9]]}
+    objects.write(notes.values())
+    expected = start
+    for oid, note in notes.items():
+        made = edit_notes(objects, expected, oid, note.oid)
+        objects.write(made)
+        expected = made[-1].oid
+    assert edit_many_notes(objects, start, {oid: note.oid for oid, note in notes.items()}, objects.write) == expected
+    assert edit_many_notes(objects, start, {}, objects.write) == start
