@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from gitbaton.checkpoints.store.turns import Span
     from gitbaton.git.worktree.checkout import GitEntry
 
-_FEW = 20  # tracks that are sooner read than chosen from
+FEW = 20  # tracks that are sooner read than chosen from
 _AHEAD = 50  # how much further each round of reading looks
 _LONGEST = 60  # characters of a prompt that are told
 
@@ -105,7 +105,7 @@ def others(
 
 def _near(store: Store, chains: Mapping[str, Oid], own: str, worktree: WorktreeId) -> Iterable[str]:
     """Return the tracks that may have a checkpoint of a work tree, and the ``own`` one; of few tracks all."""
-    if len(chains) <= _FEW or not store.facts.load():
+    if len(chains) <= FEW or not store.facts.load():
         return chains
     walked = store.objects.chains(chains.values())
     return [

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from typing import Any
 
-_MANY = 2000  # comparisons
+MANY = 2000  # comparisons
 _PARTS = (500, 4000)  # how far a limited list looks back before it looks at all
 _MARKS = re.compile(rb'\n  "kind": "([a-z]+)",\n(?:  "[^\n]*\n)*?  "created": "([0-9TZ:.-]{27})"')
 _NO_FILES = b'\n  "files": null'
@@ -325,7 +325,7 @@ def _changing(store: Chains, wanted: Selection, links: Sequence[_Link], trees: M
     pickaxe = [] if wanted.text is None else ["-M", "--textconv", f"-S{wanted.text}"]
     git = store.repo.git.changed({} if pickaxe else no_index(store.repo), directory=wanted.directory)
     lines = [f"{pair}\n" for pair in dict.fromkeys(pairs.values())]
-    half = len(lines) // 2 if pickaxe and len(lines) > _MANY else 0  # looking through files is worth two processes
+    half = len(lines) // 2 if pickaxe and len(lines) > MANY else 0  # looking through files is worth two processes
     # git 2.36.0 forgets the paths after the first pair
     parts = lines if wanted.paths and version(store.repo) == (2, 36) else ["".join(lines[:half]), "".join(lines[half:])]
     parts = [part for part in parts if part]

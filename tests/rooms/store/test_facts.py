@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from gitbaton.checkpoints import names
-from gitbaton.checkpoints.store import chain, facts
+from gitbaton.checkpoints.restore import attribution
+from gitbaton.checkpoints.store import chain, facts, selection
 from tests.kit import Sandbox
 from tests.kit.damage import LEFT, MENDED, OTHER, THEIRS, TRACK, scene
 from tests.kit.tiers import some
@@ -48,8 +49,9 @@ def asked(box: Sandbox) -> list[tuple[str, ...]]:
 
 
 def answers(box: Sandbox, monkeypatch: pytest.MonkeyPatch, many: int) -> list[Answer]:
-    for place in (chain, facts, names):
-        monkeypatch.setattr(place, "MANY", many)
+    sizes = ((chain, "MANY", many), (facts, "MANY", many), (names, "MANY", many), (selection, "MANY", many))
+    for place, name, size in (*sizes, (attribution, "FEW", 0 if many == 1 else many)):
+        monkeypatch.setattr(place, name, size)
     done = [box.here(*words) for words in asked(box)]
     return [(one.code, one.out, one.err) for one in done]
 
