@@ -261,7 +261,10 @@ def _fetched(store: Store, name: str) -> Callable[[], Stored] | None:
         return None
 
     def found() -> Stored:
-        items = history_at(store, *there[spelled]).items
+        fetched = history_at(store, *there[spelled])
+        items = fetched.items
+        if not items and fetched.problems:
+            raise RecordError(f"{in_quotes(spelled)} cannot be read: {fetched.problems[0].reason}", MENDS)
         if not items:
             said = f"all that was fetched of {in_quotes(spelled)} was removed here"
             raise NotFoundError(said, *comes_back(store, there[spelled][1]))

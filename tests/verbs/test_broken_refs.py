@@ -26,6 +26,15 @@ def length(box: Sandbox, track: str) -> int:
     return int(box.git("rev-list", "--count", "--first-parent", f"refs/baton/tracks/{track}")) - 1
 
 
+def test_a_fetched_track_that_cannot_be_read_was_not_removed_here(two: Sandbox) -> None:
+    blob = two.git("hash-object", "-w", "a.txt")
+    two.git("update-ref", "refs/baton/remotes/o/tracks/far", blob)
+    for words in ("merge o/far -n", "show o/far", "restore o/far -n", "log o/far"):
+        done = two.baton(*words.split())
+        told = "fatal: 'o/far' cannot be read: 'refs/baton/remotes/o/tracks/far' is a blob and not a chain of commits"
+        assert done.code == 128 and done.err.startswith(told) and done.err.endswith(f"\n{MENDS}\n"), (words, done.err)
+
+
 @pytest.mark.deep
 def test_prune_goes_on_beside_an_empty_ref(two: Sandbox) -> None:
     (two.path / ".git" / TRACK).write_bytes(b"")
