@@ -447,9 +447,14 @@ def _drawn(
         for track in [row[0].checkpoint.track] if isinstance(row, list) else sorted(heads[row.oid] & {*met}):
             met.setdefault(track, []).append(at)
     lane = {track: min(number, _LANES - 1) for number, track in enumerate(met)}
-    cells = list[Cell]()
+    cells, under_way, moves = list[Cell](), [0] * _LANES, dict[int, list[tuple[int, int]]]()
+    for track, places in met.items():  # between its first row and its last a track is drawn
+        for at, by in ((places[0] + 1, 1), (max(places[-1], places[0] + 1), -1)):
+            moves.setdefault(at, []).append((lane[track], by))
     for at, row in enumerate(found):
-        marks = {lane[track]: "|" for track, places in met.items() if places[0] < at < places[-1]}
+        for number, by in moves.get(at, ()):
+            under_way[number] += by
+        marks = {number: "|" for number, count in enumerate(under_way) if count}
         if isinstance(row, list):
             folded = len(row) > 1 and row[0].checkpoint.restore is None
             marks[lane[row[0].checkpoint.track]] = ":" if folded else look.kind(row[0])[0][0]
