@@ -724,8 +724,7 @@ class Baton:
                     remember(self.repo)
                     remember_attributes(self.repo, stored.checkpoint.created)
             except (BatonError, OSError) as error:
-                why = os_error(error) if isinstance(error, OSError) else error
-                warnings.append(f"the checkpoint is recorded, but not all that is derived from it: {why}")
+                warnings.append(f"the checkpoint is recorded, but not all that is derived from it: {os_error(error)}")
         if self.settings.sign:
             from gitbaton.checkpoints.store.signatures import sign_newest
 
@@ -814,7 +813,7 @@ class Baton:
                 repaired(self.store.lagging() if track is None else [own] if own is not None else [])
                 return warnings + self._mirror(tips, only_existing=only_existing, mark=self._mark())
         except (BatonError, OSError) as error:
-            return [f"nothing is refreshed: {error}"]
+            return [f"nothing is refreshed: {os_error(error)}"]
 
     def tip(self, track: str | None = None) -> Stored:
         """The newest checkpoint of a track: of the one named, the current one, or the only one.

@@ -7,7 +7,7 @@ import stat
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 
-from gitbaton.base.codec import in_quotes
+from gitbaton.base.codec import in_quotes, os_error
 from gitbaton.base.errors import BatonError, GitError, RunError, UsageError
 from gitbaton.base.model import Oid
 from gitbaton.base.values import TYPE_CHECKING, replace, value
@@ -707,7 +707,7 @@ class _Performance:
                 set_current=False,
             )
         except (BatonError, OSError) as error:
-            ctx.emit("warning", step.name, f"no checkpoint was recorded: {error}")
+            ctx.emit("warning", step.name, f"no checkpoint was recorded: {os_error(error)}")
 
 
 def waits(step: Step, name: str, run: str) -> UsageError:

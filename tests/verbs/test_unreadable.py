@@ -89,3 +89,13 @@ def test_where_one_track_cannot_be_read_no_other_is_meant(torn: Sandbox) -> None
     damage(torn, "gone")
     done = torn.baton("resume")
     assert done.code == 128 and "no track is current" in done.err
+
+
+def test_an_error_of_the_system_is_told_in_its_words_and_not_in_those_of_a_library(repo: Sandbox) -> None:
+    repo.ok("snapshot", "s")
+    (repo.path / ".git/baton/expect").unlink(missing_ok=True)
+    (repo.path / ".git/baton/expect").mkdir()
+    told = f"'{repo.path}/.git/baton/expect': Is a directory"
+    assert repo.ok("resume").err == f"warning: nothing is refreshed: {told}\n"
+    taken = repo.ok("snapshot", "t", "--track", "u").err
+    assert f"not all that is derived from it: {told}" in taken and "[Errno" not in taken

@@ -145,8 +145,11 @@ def in_quotes(text: str) -> str:
     return f"'{shown}'"
 
 
-def os_error(error: OSError) -> str:
-    """An error of the system in a line of ours: the path that it is about, where a call had one, and the system's words."""
+def os_error(error: BaseException) -> str:
+    """An error of the system in a line of ours: the path that it is about, where a call had one, and the system's words; of any
+    other its own words."""
+    if not isinstance(error, OSError):
+        return str(error)
     path = error.filename2 or error.filename  # of a rename the name that stays
     unnamed = "a file cannot be written: " if error.errno in _NO_ROOM else ""
     name = f"{in_quotes(os.fsdecode(path))}: " if isinstance(path, (str, bytes)) else unnamed

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from tempfile import TemporaryDirectory
 
-from gitbaton.base.codec import counted, decode, decode_track, in_quotes
+from gitbaton.base.codec import counted, decode, decode_track, in_quotes, os_error
 from gitbaton.base.errors import BatonError, DamagedIndexError, GitError, RecordError, RefConflictError
 from gitbaton.base.model import BESIDE, Checkpoint, Oid
 from gitbaton.base.system.files import read_or_none, sync_paths
@@ -409,5 +409,5 @@ def _moved(repo: Repo, door: BinaryObjects, place: str, m: RefMove) -> list[str]
         else:
             door.update([RefChange(name=m.name, new=m.new, old=m.old)])
     except (RefConflictError, GitError, OSError) as error:
-        return [f"{in_quotes(m.name)} is not moved: {error}"]
+        return [f"{in_quotes(m.name)} is not moved: {os_error(error)}"]
     return []

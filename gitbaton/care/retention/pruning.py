@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 
-from gitbaton.base.codec import check_track, counted, in_quotes, plain, timestamp
+from gitbaton.base.codec import check_track, counted, in_quotes, os_error, plain, timestamp
 from gitbaton.base.errors import (
     MENDS,
     BatonError,
@@ -244,7 +244,7 @@ def work(baton: Baton) -> str:
     try:
         made = prune(baton, Wish(auto=True))
     except (BatonError, OSError) as error:
-        return f"automatic prune: {error}"
+        return f"automatic prune: {os_error(error)}"
     parts = [f"{len(part.remove)} of {in_quotes(part.track)}" for part in made.tracks if part.remove]
     left = [f"{in_quotes(ref)} is left alone: {why}" for ref, why in made.broken.items()]
     said = [f"removed {', '.join(parts)}"] if parts else []

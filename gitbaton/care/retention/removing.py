@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 
-from gitbaton.base.codec import plain
+from gitbaton.base.codec import os_error, plain
 from gitbaton.base.errors import BatonError, RefConflictError, UsageError
 from gitbaton.base.model import Oid, Stored
 from gitbaton.base.system.files import acquire
@@ -162,7 +162,7 @@ def refresh(baton: Baton) -> list[str]:
         try:
             said += _refresh(baton, root) if root and _may_have_files(baton, git_dir, root) else []
         except (BatonError, OSError) as error:
-            said.append(f"the LATEST files of '{prefix.rstrip('/')}' are not written: {error}")
+            said.append(f"the LATEST files of '{prefix.rstrip('/')}' are not written: {os_error(error)}")
     return said
 
 
@@ -198,7 +198,7 @@ def sweep(baton: Baton) -> list[str]:
     try:
         store.sweep(lambda: named(baton))
     except (BatonError, OSError) as error:
-        return [f"what passed no filter is still kept in '{store.folder}': {plain(str(error))}"]
+        return [f"what passed no filter is still kept in '{store.folder}': {plain(os_error(error))}"]
     return []
 
 

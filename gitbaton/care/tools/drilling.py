@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from typing import Any
 
-from gitbaton.base.codec import canonical, counted, in_quotes, plain
+from gitbaton.base.codec import canonical, counted, in_quotes, os_error, plain
 from gitbaton.base.errors import AmbiguousNameError, BatonError, NoAnswerError
 from gitbaton.base.model import Head, Oid, Stored
 from gitbaton.base.system.process import Result
@@ -96,7 +96,7 @@ def drill(baton: Baton) -> Iterator[DrillStep]:
             yield _step("copy", True, f"{tracks} in a scratch copy that borrows the objects", began)
             yield from map(Drill(copy, stored).step, STEPS)
     except (BatonError, OSError) as error:
-        yield _step("copy", False, str(error), began)
+        yield _step("copy", False, os_error(error), began)
     began, now = time.monotonic(), fingerprint(baton.repo)
     moved = [name for name, was in before.items() if now[name] != was]
     text = f"changed meanwhile: {', '.join(moved)}" if moved else "HEAD, refs, index and status of this repository are the same"
@@ -135,7 +135,7 @@ class Drill:
                 raise NoAnswerError("an earlier step has failed")
             return _step(name, True, getattr(self, name.replace(" ", "_"))(), began)
         except (BatonError, OSError) as error:
-            return _step(name, False, str(error), began)
+            return _step(name, False, os_error(error), began)
         except (KeyError, TypeError, ValueError) as error:
             return _step(name, False, f"an answer is not what it should be: {type(error).__name__}: {error}", began)
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Collection, Iterable
 from contextlib import AbstractContextManager, suppress
 
-from gitbaton.base.codec import in_quotes
+from gitbaton.base.codec import in_quotes, os_error
 from gitbaton.base.errors import BatonError, CollectedError, GitError, PathError, RecordError, StaleError
 from gitbaton.base.model import STEPPING, Checkpoint, Here, Op, Restore, Stored
 from gitbaton.base.values import replace
@@ -353,7 +353,9 @@ class _Restoring:
         except (BatonError, OSError) as second:
             self.lock.release()
             hint = "the next 'git baton' command tries to complete it; the state before is in the safety checkpoint"
-            said = f"the {self.plan.op} stopped halfway: {error or 'interrupted'}; and taking it back failed: {second}"
+            said = (
+                f"the {self.plan.op} stopped halfway: {error or 'interrupted'}; and taking it back failed: {os_error(second)}"
+            )
             raise GitError(said, *late, hint) from None
         if not left:
             return self._forget(intent)

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 
-from gitbaton.base.codec import Json, canonical, in_quotes, parse, path_document, path_of
+from gitbaton.base.codec import Json, canonical, in_quotes, os_error, parse, path_document, path_of
 from gitbaton.base.errors import BatonError, GitError, PathError, RecordError, StaleError
 from gitbaton.base.model import COMPOSED, OPS, STEPPING, Head, Oid, Op, Stored, covered
 from gitbaton.base.system.files import acquire, read_regular, release
@@ -192,7 +192,7 @@ def recover(baton: Baton) -> list[str]:
             late, modes = rescue(repo)
             return [*late, *(_end(baton, intent, modes) if intent is not None else [])]
     except (BatonError, OSError) as error:
-        return [f"an interrupted restore waits for the next command: {error}"]
+        return [f"an interrupted restore waits for the next command: {os_error(error)}"]
 
 
 def _end(baton: Baton, intent: Intent, modes: Mapping[str, int]) -> list[str]:
@@ -213,7 +213,7 @@ def _end(baton: Baton, intent: Intent, modes: Mapping[str, int]) -> list[str]:
         left = _finish(baton, ends, forward=True) | _restage(baton, ends)
     except (BatonError, OSError) as error:
         if intent.index and not index_is_of_before(baton, intent):
-            raise GitError(f"it cannot be completed yet: {error}") from None
+            raise GitError(f"it cannot be completed yet: {os_error(error)}") from None
         try:
             left = roll_back(baton, intent, modes)
         except RecordError as second:  # what it needs is gone for good
@@ -223,7 +223,10 @@ def _end(baton: Baton, intent: Intent, modes: Mapping[str, int]) -> list[str]:
             remove_intent(baton.repo)
         else:
             _forget(baton, intent)
-        return [f"an interrupted {intent.op} was rolled back, because it could not be completed: {error}", *told(left)]
+        return [
+            f"an interrupted {intent.op} was rolled back, because it could not be completed: {os_error(error)}",
+            *told(left),
+        ]
     reached("done")
     remove_intent(baton.repo)
     more = f" ({target})" if intent.op == "restore" else ""

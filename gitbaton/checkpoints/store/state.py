@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
-from gitbaton.base.codec import decode_track, encode_track, in_quotes, timestamp
+from gitbaton.base.codec import decode_track, encode_track, in_quotes, os_error, timestamp
 from gitbaton.base.errors import BatonError, GitError, GitTimeoutError, RecordError, RefConflictError
 from gitbaton.base.model import DoctorFinding, Oid, Stored
 from gitbaton.base.system.files import names_in, read_or_none, read_regular, remove
@@ -214,7 +214,7 @@ def settle(store: Chains) -> list[str]:
                 said += _move_one(store, change)
         _forget(store)
     except (BatonError, OSError) as error:
-        return [f"a change that was begun is not finished yet: {error}"]
+        return [f"a change that was begun is not finished yet: {os_error(error)}"]
     return said
 
 

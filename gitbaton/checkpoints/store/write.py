@@ -17,6 +17,7 @@ from gitbaton.base.codec import (
     in_quotes,
     looks,
     message,
+    os_error,
     parse_note,
 )
 from gitbaton.base.codec.notes import MAX_ENTRIES
@@ -111,7 +112,7 @@ def _own(store: Store, stored: Stored, warn: Callable[[str], None]) -> None:
     try:
         store.ours.own(of_track(track), (below.id for below in store.history(track).items))
     except (RecordError, OSError) as error:  # the next words do it
-        warn(f"what came from elsewhere stays foreign: {error}")
+        warn(f"what came from elsewhere stays foreign: {os_error(error)}")
 
 
 def _append_once(store: Store, draft: SnapshotDraft, warn: Callable[[str], None]) -> Stored:
@@ -134,7 +135,7 @@ def _append_once(store: Store, draft: SnapshotDraft, warn: Callable[[str], None]
     try:  # before the ref moves: one that nobody knows of afterwards does no harm
         store.ours.add(of_track(track), [stored.id], mixed=tip is not None and tip.foreign, sync=how != "never")
     except OSError as error:
-        warn(f"the checkpoint is shown as foreign: {error}")
+        warn(f"the checkpoint is shown as foreign: {os_error(error)}")
 
     files, known = checkpoint.files, {store.tree_of(checkpoint.head), tip.tree if tip else None}
     # Then all else that the new commits name is below HEAD or the tip, and git need not look for it.

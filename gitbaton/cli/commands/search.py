@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Optional
 
 from gitbaton.base import terminal
-from gitbaton.base.codec import Json, counted, in_quotes, plain, timestamp
+from gitbaton.base.codec import Json, counted, in_quotes, os_error, plain, timestamp
 from gitbaton.base.errors import BatonError, GitError, NotARepositoryError, UsageError
 from gitbaton.base.model import Stored
 from gitbaton.base.values import cast, replace
@@ -192,8 +192,7 @@ def _everywhere(
         except (BatonError, OSError) as error:
             if query is None and isinstance(error, UsageError):
                 raise
-            reason = error.message if isinstance(error, BatonError) else str(error)
-            terminal.warn(f"the repository {in_quotes(place)} is left out: {plain(reason)}")
+            terminal.warn(f"the repository {in_quotes(place)} is left out: {plain(os_error(error))}")
     turns.sort(key=lambda turn: turn[0], reverse=True)
     more, turns = more or len(turns) > limit, turns[:limit]
     if json:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 
-from gitbaton.base.codec import in_quotes, plain
+from gitbaton.base.codec import in_quotes, os_error, plain
 from gitbaton.base.codec.text import MAX_BYTES
 from gitbaton.base.codec.text import subject as first_words
 from gitbaton.base.errors import (
@@ -318,7 +318,7 @@ class Journal:
         try:
             self.ours.add(of_run(run), [commit], sync=fsync(self.repo) != "never")
         except OSError as error:
-            raise GitError(f"what this machine does cannot be noted: {error}; {_NOTHING}") from None
+            raise GitError(f"what this machine does cannot be noted: {os_error(error)}; {_NOTHING}") from None
 
     def find(self, key: str, *, but: str) -> Logged | None:
         """The newest result with a key that can be served, among the other local runs: of a step without an effect, stable, not
