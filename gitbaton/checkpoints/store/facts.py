@@ -40,14 +40,14 @@ class RecordFacts:
     """
 
     def __init__(self, repo: Repo) -> None:
-        self.repo = repo
+        self.repo, self._folder = repo, repo.shared_dir  # where they are read also once the repository is redirected
         self._rows: dict[Oid, str] | None = None
         self._fresh = 0
 
     def load(self) -> int:
         """Read the file, and from now on learn; return how many rows are known. One that is not as it was written has none."""
         if self._rows is None:
-            head, _, rows = (read_or_none(_path(self.repo)) or b"").partition(b"\n")
+            head, _, rows = (read_or_none(os.path.join(self._folder, "facts")) or b"").partition(b"\n")
             lines = rows.decode("ascii").splitlines() if head == _seal(rows) else []
             self._rows = {line[: line.index(" ")]: line for line in lines}
         return len(self._rows)
@@ -117,20 +117,20 @@ class RecordFacts:
     def keep(self, commits: Iterable[Oid]) -> None:
         """Write what was learned, if that is much, and of chains of tracks no other commits; a disk that does not take it keeps
         none. Of several writers one wins."""
-        if self._rows is None or self._fresh < MANY:
+        if self._rows is None or self._fresh < MANY or self._folder != self.repo.shared_dir:
             return
         there = {*commits}
         lines = (row for commit, row in self._rows.items() if commit in there or row.rpartition(" ")[2][0] in _BESIDE)
         rows = "".join(f"{line}\n" for line in lines).encode("ascii")
         with suppress(OSError, BatonError):
-            put(self.repo, _path(self.repo), _seal(rows) + b"\n" + rows, fresh=f".{os.getpid()}")
+            put(self.repo, os.path.join(self._folder, "facts"), _seal(rows) + b"\n" + rows, fresh=f".{os.getpid()}")
         self._fresh = 0
 
     def drop(self) -> None:
         """Remove what is kept. Never raises."""
         self._rows, self._fresh = None, 0
         with suppress(OSError):
-            drop(self.repo, _path(self.repo))
+            drop(self.repo, os.path.join(self._folder, "facts"))
 
     def stored(self, track: str, commit: Oid, ours: Collection[Oid], *, foreign: bool) -> Stored | None:
         """Return the checkpoint of a commit in a track's chain, of which the rest is read when it is asked for; a ``foreign``
@@ -218,7 +218,3 @@ def _is_canonical(c: Checkpoint, raw: bytes) -> bool:
 
 def _seal(rows: bytes) -> bytes:
     return f"{_HEADER} {digest('sha1', rows).hex()}".encode("ascii")
-
-
-def _path(repo: Repo) -> str:
-    return os.path.join(repo.shared_dir, "facts")

@@ -100,7 +100,7 @@ def command(
 
 def _trace(ctx: Invocation, word: str) -> int:
     """Print the Agent Trace records of commits, one a line."""
-    with opened(ctx) as baton, tempfile.TemporaryDirectory(prefix="gitbaton-") as scratch:
+    with opened(ctx) as baton, baton.store.keeping(), tempfile.TemporaryDirectory(prefix="gitbaton-") as scratch:
         from json import dumps
 
         from gitbaton.care.tools.tracing import records
