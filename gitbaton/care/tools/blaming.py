@@ -20,13 +20,14 @@ from gitbaton.checkpoints.store.imported import makers
 from gitbaton.checkpoints.store.turns import Span, begun_at, since, span_of, turns, until, windows
 from gitbaton.git.objects import commit_data, new_object, parse_commit
 from gitbaton.git.questions import is_ancestor
-from gitbaton.git.run import mends
+from gitbaton.git.run import checked, mends
 
 _LATEST = 253_402_300_799  # the last second of the year 9999
 _ALIKE = 0.6  # of a line that one was made of, at least
 _FEW = 20  # lines that are looked for one by one
 _SECOND = timedelta(microseconds=999_999)
 _PART = timedelta(milliseconds=1)  # of a time that a record may have lost
+_LARGE_LIST = 2000  # of trees in which a path is looked for
 _LARGE = 1 << 30  # bytes of a file: git blame reads it whole, too
 _NOBODY = b"gitbaton <> %d +0000"
 
@@ -466,8 +467,15 @@ def _contents(baton: Baton, commits: Sequence[Oid], path: str) -> dict[Oid, Oid]
     if "\n" in path:  # git cat-file reads a name a line
         found = ((oid, git.run("ls-tree", "-z", oid, "--", f":(literal){path}").out.split(b"\t")[0].split()) for oid in commits)
         return {oid: words[2].decode() for oid, words in found if words[1:2] == [b"blob"]}
-    asked = "".join(f"{oid}:{path}\n" for oid in commits).encode("utf-8", "surrogateescape")
-    said = git.out("cat-file", "--batch-check=%(objecttype) %(objectname)", "--buffer", stdin=asked).split(b"\n")[:-1]
+    words = ("cat-file", "--batch-check=%(objecttype) %(objectname)", "--buffer")
+    half = len(commits) // 2 if len(commits) > _LARGE_LIST else 0  # worth two processes
+    first, rest = (
+        "".join(f"{oid}:{path}\n" for oid in part).encode("utf-8", "surrogateescape")
+        for part in (commits[:half], commits[half:])
+    )
+    beside = git.start(*words, stdin=first) if half else None
+    told = git.out(*words, stdin=rest)
+    said = ((checked(beside.finish(), "cat-file") if beside is not None else b"") + told).split(b"\n")[:-1]
     return {oid: line[5:].decode() for oid, line in zip(commits, said, strict=True) if line.startswith(b"blob ")}
 
 
