@@ -229,7 +229,7 @@ def _shared(one: str, other: str) -> int:
 
 
 def _text(cell: Cell) -> str:
-    return "".join(text for text, _ in cell)
+    return cell[0][0] if len(cell) == 1 else "".join([text for text, _ in cell])
 
 
 def _cut(cell: Cell, columns: int) -> Cell:
