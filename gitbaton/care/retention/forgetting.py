@@ -400,7 +400,7 @@ def _remove(baton: Baton, made: Forgetting, *, held: bool) -> list[str]:
             _rewrite_notes(baton, made)
     discard(baton)
     forget_overlaps(baton.repo)
-    baton.store.facts.drop()
+    baton.store.facts.forget(forgotten)
     busy = [plain(part.chain.name) for part in made.safety if part.chain.ref not in free]
     waiting = [f"a restore is at work in {in_quotes(name)}; its safety checkpoints stay for now" for name in busy]
     return [*unmarked, *revision.warnings, *waiting]

@@ -120,11 +120,27 @@ class RecordFacts:
         if self._rows is None or self._fresh < MANY or self._folder != self.repo.shared_dir:
             return
         there = {*commits}
-        lines = (row for commit, row in self._rows.items() if commit in there or row.rpartition(" ")[2][0] in _BESIDE)
-        rows = "".join(f"{line}\n" for line in lines).encode("ascii")
         with suppress(OSError, BatonError):
-            put(self.repo, os.path.join(self._folder, "facts"), _seal(rows) + b"\n" + rows, fresh=f".{os.getpid()}")
+            self._write(row for commit, row in self._rows.items() if commit in there or row.rpartition(" ")[2][0] in _BESIDE)
         self._fresh = 0
+
+    def forget(self, ids: Collection[Oid]) -> None:
+        """Keep no row that names one of these checkpoints; nothing where that cannot be written. Never raises."""
+        self._rows, self._fresh, gone = None, 0, frozenset(ids)
+        with suppress(OSError, BatonError):
+            self.load()
+            there: dict[Oid, str] = self._rows or {}
+            kept = [row for row in there.values() if gone.isdisjoint(row.split(" "))]
+            if len(kept) < len(there):
+                self._write(kept)
+            if kept:
+                self._rows = None
+                return
+        self.drop()
+
+    def _write(self, rows: Iterable[str]) -> None:
+        data = "".join(f"{row}\n" for row in rows).encode("ascii")
+        put(self.repo, os.path.join(self._folder, "facts"), _seal(data) + b"\n" + data, fresh=f".{os.getpid()}")
 
     def drop(self) -> None:
         """Remove what is kept. Never raises."""

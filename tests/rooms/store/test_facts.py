@@ -92,14 +92,6 @@ def test_they_hold_no_words(box: Sandbox, monkeypatch: pytest.MonkeyPatch) -> No
     assert all(re.fullmatch(r"[0-9a-f]{40}|[-0-9T:.]+\+00:00|[MASI][a-z]*|", word) for word in words), words
 
 
-@pytest.mark.deep
-def test_a_forget_drops_them(box: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    answers(box, monkeypatch, 1)
-    assert kept(box).exists() and box.here("forget", "t~2", "--yes", "--force").code in (0, 129)
-    box.ok("forget", "u", "--yes")
-    assert not kept(box).exists()
-
-
 @some("kind", DAMAGES, share=SOME)
 @pytest.mark.deep
 def test_what_is_damaged_since_is_told_as_without_them(box: Sandbox, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
@@ -107,6 +99,20 @@ def test_what_is_damaged_since_is_told_as_without_them(box: Sandbox, monkeypatch
     assert kept(box).exists()
     DAMAGES[kind](box)
     answers(box, monkeypatch, NEVER)  # the first command may put something in order
+    with_them = answers(box, monkeypatch, 1)
+    kept(box).unlink()
+    assert answers(box, monkeypatch, NEVER) == with_them
+
+
+@pytest.mark.deep
+def test_forget_leaves_what_names_no_forgotten_checkpoint(box: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    oid = box.git("for-each-ref", "--format=%(objectname)", "refs/checkpoints/t")
+    answers(box, monkeypatch, 1)
+    before = kept(box).read_text().splitlines()
+    assert any(oid in row.split(" ") for row in before)
+    done = box.here("forget", oid, "--yes")
+    after = kept(box).read_text().splitlines()
+    assert (done.code, after[1:]) == (0, [row for row in before[1:] if oid not in row.split(" ")]) and len(after) > 2
     with_them = answers(box, monkeypatch, 1)
     kept(box).unlink()
     assert answers(box, monkeypatch, NEVER) == with_them
