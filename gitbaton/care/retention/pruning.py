@@ -159,10 +159,13 @@ def _conversations(baton: Baton, found: Inventory, gone: set[Oid], now: datetime
     if not found.conversations or found.torn:
         return ()
     stay = [s for chain in (*found.tracks, *found.safety, *found.imported) for s in chain.items]
+    read = [s.commit for s in stay]
     for copy in copies(baton.store, found):
         if not copy.whole:
             return ()  # nobody knows what it mentions
         stay += [s for s in copy.items if not found.meta.dropped(s.id)]
+        read += [s.commit for s in copy.items]
+    baton.store.facts.keep(read)
     named = {(s.checkpoint.agent.name, s.checkpoint.agent.session) for s in stay if s.checkpoint.agent and s.id not in gone}
     least = now - timedelta(days=DAYS)
     old = (talk for talk in found.conversations if talk.newest < least)
