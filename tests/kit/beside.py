@@ -31,7 +31,10 @@ HUNG = 180.0
 # What one of our commands may say when it refuses, and the exit status that goes with it.
 REFUSALS: Mapping[str, tuple[int, str]] = {
     "nothing to undo or redo": (1, r"fatal: there is nothing to (undo|redo) in this work tree"),
-    "of a work tree that is gone": (1, r"fatal: the next step to (undo|redo) was made in another work tree, '[^']*linked\d'"),
+    "of a work tree that is gone": (
+        1,
+        r"fatal: the next step to (undo|redo) is not known to be of this work tree: another work ",
+    ),
     "a conflict is named and left": (1, r"(?m)^(conflict|refuse) "),
     "HEAD has left the checkpoint": (1, r"(?m)^(branch-switched|head-|unborn|committed:)"),
     "somebody else pushed meanwhile": (1, r"fatal: somebody else pushed to 'far' meanwhile"),

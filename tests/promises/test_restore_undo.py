@@ -89,6 +89,23 @@ def test_t06_the_safety_checkpoint_outlives_the_sharpest_gc(box: Sandbox) -> Non
 
 
 @pytest.mark.full
+def test_t06_where_our_folder_was_removed_undo_says_so_and_the_files_are_there(box: Sandbox) -> None:
+    snap(box, "t", "s")
+    before = (box.path / "a.txt").read_bytes()
+    spoil(box)
+    spoilt = (box.path / "a.txt").read_bytes()
+    box.ok("restore", "@", "--force")
+    shutil.rmtree(box.path / ".git/baton")
+    done = box.baton("undo")
+    ours = box.path / ".git/baton"
+    because = f"another work tree was here then, or '{ours}' was removed since"
+    first, hint = done.err.splitlines()
+    assert (done.code, first) == (1, f"fatal: the next step to undo is not known to be of this work tree: {because}")
+    assert (box.path / "a.txt").read_bytes() == before != spoilt
+    box.ok("restore", hint.split("'")[1], "--force", "--foreign")
+    assert (box.path / "a.txt").read_bytes() == spoilt
+
+
 def test_t06_several_steps_back_and_forth(box: Sandbox) -> None:
     states = [state_of(box)]
     snap(box, "t", "0")

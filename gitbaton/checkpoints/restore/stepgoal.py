@@ -60,6 +60,9 @@ def _next(baton: Baton, op: Op) -> tuple[Stored, int]:
     several = os.path.isdir(there.path) and os.path.realpath(here.path) != os.path.realpath(there.path)
     if several or not here.same(there):
         said = f"the next step to {op} was made in another work tree, {in_quotes(there.path)}, and not here"
+        if os.path.realpath(here.path) == os.path.realpath(there.path):
+            gone = f"another work tree was here then, or {in_quotes(baton.repo.own_dir)} was removed since"
+            said = f"the next step to {op} is not known to be of this work tree: {gone}"
         raise NoAnswerError(said, f"its files are still in checkpoint '{baton.short(target.id)}'")
     return target, len(found.redo) + (1 if op == "undo" else -1)
 
