@@ -24,6 +24,10 @@ def box(tmp_path: Path) -> Sandbox:
     box = scene(tmp_path / "scene")
     box.git("update-ref", "refs/baton/remotes/far/tracks/abroad", OTHER)
     box.git("update-ref", "refs/baton/remotes/far/tracks/T", f"{TRACK}~1")
+    told = box.git("cat-file", "commit", OTHER) + "\n"  # not as we write it
+    odd = told.replace('"v": 1,', '"odd": {"label": "L9"},\n  "v": 1,').replace('"note": "",', '"note":  "odd",')
+    made = box.git("hash-object", "-t", "commit", "-w", "--stdin", stdin=odd.encode())
+    box.git("update-ref", "refs/baton/remotes/far/tracks/odd", made)
     box.write("a.txt", "a 1\na 5\nnow\n")
     return box
 
@@ -41,6 +45,7 @@ def asked(box: Sandbox) -> list[tuple[str, ...]]:
         ("log", "--all", "--porcelain", "-S", "a 3"),
         ("log", "--all", "--porcelain", "-n", "2", "--", "a.txt"),
         ("log", "--porcelain", "--track", "abroad"),
+        ("show", "--json", "odd"),
         ("show", "--json", oid[:9]),
         ("show", "--json", "L3"),
         ("restore", oid[:9], "--dry-run"),
@@ -90,6 +95,19 @@ def test_they_hold_no_words(box: Sandbox, monkeypatch: pytest.MonkeyPatch) -> No
     _, *rows = kept(box).read_text(encoding="ascii").splitlines()
     words = {word for row in rows for word in row.split(" ")}
     assert all(re.fullmatch(r"[0-9a-f]{40}|[-0-9T:.]+\+00:00|[MASI][a-z]*|", word) for word in words), words
+
+
+@pytest.mark.deep
+def test_of_two_that_write_at_once_one_wins(box: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = answers(box, monkeypatch, 1)
+    whole = set(kept(box).read_bytes().splitlines()[1:])
+    kept(box).unlink()
+    with box.open(door="binary") as one, box.open(door="binary") as other:
+        for both in (one, other):
+            both.store.facts.load()
+        items = [both.store.whole().items for both in (one, other)]
+    rows = set(kept(box).read_bytes().splitlines()[1:])
+    assert items[0] == items[1] and rows and rows <= whole and answers(box, monkeypatch, 1) == told
 
 
 @some("kind", DAMAGES, share=SOME)
