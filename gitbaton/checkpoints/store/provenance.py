@@ -1,7 +1,8 @@
 """Provenance: which checkpoints, runs and threads are ours, as ``<common dir>/baton/ours`` records it, by id.
 
 An object that no line names is foreign, whether a refspec, a mirror, a bundle or a join brought it. A writer records its line
-before the ref moves: a line too many does no harm, and with one too few our own would be foreign.
+before the ref moves: a line too many does no harm where there is a ref, and with one too few our own would be foreign. Where
+the first ref of a name does not move, its line goes again: else it would be missed.
 """
 
 from __future__ import annotations
