@@ -60,7 +60,7 @@ def objects_with(repo: Sandbox, text: str) -> list[str]:
     return [text] if text in out else []
 
 
-@pytest.mark.full
+@pytest.mark.deep
 def test_one_prunes_one_pins_one_goes_on(fleet: Fleet) -> None:
     a, b, c = fleet.clones
     ids = [snap(a, f"s{n}") for n in range(5)]

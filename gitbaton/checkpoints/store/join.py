@@ -125,7 +125,8 @@ def news(store: Store, track: str, start: Oid, meta: Meta = NOTHING) -> list[Lin
     more, there = oids[:common], frozenset(oids)
     if meta.drops and tip is not None and tip.oid not in there and (common is not None or more.pop() == store.root):
         here = dict(_bodies(store, [oid for oid in own if oid not in there]))
-        if all(oid and (meta.dropped(oid) or here.get(oid) == body) for oid, body in _bodies(store, more)):
+        kept = not any(map(meta.dropped, here))  # else what was dropped meanwhile has to go
+        if kept and all(oid and (meta.dropped(oid) or here.get(oid) == body) for oid, body in _bodies(store, more)):
             return []
     if common is None:
         return links(store, track, start)
