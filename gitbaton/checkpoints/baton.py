@@ -1007,7 +1007,8 @@ class Baton:
         limit = self.clock() + read.SLACK  # a clock that is wrong elsewhere must not put its tracks before all others
         items = sorted(tips.items, key=lambda s: s.checkpoint.created > limit)
         if most is not None:
-            items = sorted(items, key=lambda s: s.checkpoint.track != current)[:most]
+            first = {s.checkpoint.track for s in sorted(items, key=lambda s: s.checkpoint.track != current)[:most]}
+            items = [s for s in items if s.checkpoint.track in first]
         found = []
         for stored, live, place in self._at_home(items, brief=brief):
             track = stored.checkpoint.track

@@ -327,7 +327,8 @@ def status(baton: Baton, call: ToolCall) -> Answer:
     left = _left_out(tips.problems)
     warnings = (*left, *baton.newer([t.stored for t in tracks]))
     warnings += tuple(dict.fromkeys(text for t in tracks for text in uncompared(t.live)))
-    value = standing_document(baton, tracks, tips.items, going, beside)
+    listed = tracks if everything else sorted(tracks, key=lambda t: not t.current)
+    value = standing_document(baton, listed, tips.items, going, beside)
     value |= {"more": True} if len(tracks) < len(tips.items) else {}
     return Answer(document=value, text="\n".join(rows) or _none(left), warnings=warnings)
 
