@@ -519,6 +519,8 @@ def _among(
     strange, drops = store.strange() if by_id else {}, dict[str, Meta]()
     for track, found, raw in _records(store, places, torn):
         oid = object_id(store.objects.algorithm, "blob", raw) if by_id else ""
+        if by_id:
+            store.facts.learn_ids(found.oid, oid, raw)
         if track in strange:
             remote = strange[track][0][0]
             drops[remote] = drops.get(remote) or _drops(store, remote)
@@ -528,7 +530,7 @@ def _among(
         earlier = bool(prefix) and any(was.startswith(name) for was in earlier_ids(raw))
         stands = track is not None and track not in standing and (oid in noted or head in raw)
         stands = stands or (track is None and commit is not None and b'"imported": {' in raw and commit.encode() in raw)
-        if not (meant or earlier or stands or _may_be_labelled(raw, name) or store.facts.lacks(found.oid)):
+        if not (meant or earlier or stands or _may_be_labelled(raw, name)):
             continue
         try:
             stored = store.stored(found, track, found.oid)

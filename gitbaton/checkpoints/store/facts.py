@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime
 
@@ -27,16 +27,18 @@ _ID, _TREE, _BASE, _HEADS, _PREVIOUS, _BEGAN, _CREATED, _PLACE, _FLAGS = range(1
 _KINDS = {"M": "manual", "A": "auto", "S": "safety", "I": "imported"}
 _ABSENT = {"turn": "t", "restore": "r", "imported": "i", "label": "l"}  # fields that a record has only with a flag
 _SECOND = len("2026-01-01T00:00:00")  # early records have no more of a work tree's time
+_IDS_ALONE = "-"  # in the place of the kind
 _BESIDE = "SI"  # kinds in no track's chain
 
 
 class RecordFacts:
     """Facts of the records of one repository. Nothing is read before ``load``, and nothing written before ``keep``.
 
-    A row has a commit, the checkpoint's id, the commit's tree and base, and the record's head, the checkpoint before it, that
-    which its turn began from, when it was created, and when its work tree was met: none without files. Its flags: the kind;
-    ``w`` where its bytes are canonical, whoever wrote them; ``p`` where nothing but its id or its head can mean it; ``e`` where
-    its turn was ended by another, ``s`` where only its step tells of a turn; and those of fields that not every record has.
+    A row has a commit, the checkpoint's id, the commit's tree and base, and the record's head, the checkpoint before it,
+    that which its turn began from, when it was created, and when its work tree was met: none without files. Its flags: the
+    kind, or ``-`` where only the ids are known; ``w`` where its bytes are canonical, whoever wrote them; ``p`` where
+    nothing but its id or its head can mean it; ``e`` where its turn was ended by another, ``s`` where only its step tells
+    of a turn; and those of fields that not every record has.
     """
 
     def __init__(self, repo: Repo) -> None:
@@ -52,44 +54,47 @@ class RecordFacts:
             self._rows = {line[: line.index(" ")]: line for line in lines}
         return len(self._rows)
 
-    def lacks(self, commit: Oid) -> bool:
-        """Whether rows are loaded, and none is of a commit."""
-        return self._rows is not None and commit not in self._rows
+    def _row(self, commit: Oid) -> list[str]:
+        return (self._rows or {}).get(commit, "").split(" ")
+
+    def _full(self, commit: Oid) -> list[str]:
+        """Return the row of a commit; empty where none is known, or only its ids are."""
+        row = self._row(commit)
+        return row if row[1:] and row[_FLAGS][0] != _IDS_ALONE else []
 
     def vouches(self, commit: Oid, oid: Oid) -> bool:
         """Whether the record of a commit, with that id, is known to be canonical and to name its commit's tree."""
-        row = (self._rows or {}).get(commit, "").split(" ")
+        row = self._row(commit)
         return row[1:2] == [oid] and "w" in row[_FLAGS]
 
     def plain(self, commit: Oid) -> tuple[Oid, Oid] | None:
         """Return the ids of a checkpoint that no other name can mean, and of its head, empty where there is none."""
-        row = (self._rows or {}).get(commit, "").split(" ")
+        row = self._row(commit)
         return (row[_ID], row[_HEADS]) if row[1:] and "p" in row[_FLAGS] else None
 
     def turn(self, commit: Oid) -> tuple[str, Oid] | None:
         """Return the flags ``t``, ``e`` and ``s`` of a commit's row, which tell of a turn, and the checkpoint that the turn
         began from, empty where that is not said; None without a row."""
-        row = (self._rows or {}).get(commit, "").split(" ")
-        return ("".join(flag for flag in "tes" if flag in row[_FLAGS]), row[_BEGAN]) if row[1:] else None
+        row = self._full(commit)
+        return ("".join(flag for flag in "tes" if flag in row[_FLAGS]), row[_BEGAN]) if row else None
 
     def has_files(self, commit: Oid) -> bool | None:
         """Whether the record of a commit is of files; None without a row."""
-        row = (self._rows or {}).get(commit, "").split(" ")
-        return bool(row[_PLACE]) if row[1:] else None
+        row = self._full(commit)
+        return bool(row[_PLACE]) if row else None
 
     def elsewhere(self, commits: Iterable[Oid], worktree: WorktreeId) -> bool:
         """Whether the records of all of some commits are known, and hold no files of a work tree."""
-        rows, second = self._rows or {}, worktree.created.isoformat()[:_SECOND]
-        return all(oid in rows and rows[oid].split(" ")[_PLACE][:_SECOND] != second for oid in commits)
+        second = worktree.created.isoformat()[:_SECOND]
+        return all((row := self._full(oid)) and row[_PLACE][:_SECOND] != second for oid in commits)
 
     def learn(self, stored: Stored, checkpoint: Checkpoint, *, strict: bool) -> None:
         """Note a record that was read from its commit, if rows are loaded; ``checkpoint`` as its bytes have it, and whether
         they were read with nothing taken for granted."""
-        if self._rows is None or (stored.commit in self._rows and not strict):
+        if self._rows is None or (not strict and self._full(stored.commit)):
             return
         c, raw = checkpoint, stored.raw
-        label, heads = _LABEL.search(raw), _HEAD.findall(raw)
-        simple = label is not None and label[1] is None and len(heads) == 1 and c.imported is None and not earlier_ids(raw)
+        simple = c.imported is None and _heads(raw) is not None
         flags = (
             (c.kind[0].upper(), True),
             ("w", strict and _is_canonical(c, raw)),
@@ -110,9 +115,20 @@ class RecordFacts:
             c.files.worktree.created.isoformat() if c.files is not None else "",
             "".join(flag for flag, holds in flags if holds),
         )
+        self._note(row)
+
+    def learn_ids(self, commit: Oid, oid: Oid, raw: bytes) -> None:
+        """Note the id of a record that is not taken apart, and its head's, if rows are loaded, nothing is known of it, and
+        nothing else can mean it."""
+        if self._rows is None or commit in self._rows or b'"imported": {' in raw or (head := _heads(raw)) is None:
+            return
+        self._note((commit, oid, "", "", head, "", "", "", "", _IDS_ALONE + "p"))
+
+    def _note(self, row: Sequence[str]) -> None:
         line = " ".join(row)
-        self._fresh += self._rows.get(stored.commit) != line
-        self._rows[stored.commit] = line
+        if self._rows is not None:
+            self._fresh += self._rows.get(row[0]) != line
+            self._rows[row[0]] = line
 
     def keep(self, commits: Iterable[Oid]) -> None:
         """Write what was learned, if that is much, and of chains of tracks no other commits; a disk that does not take it keeps
@@ -152,8 +168,7 @@ class RecordFacts:
         """Return the checkpoint of a commit in a track's chain, of which the rest is read when it is asked for; a ``foreign``
         one where its id is not ``ours``, too. None where nothing is known of it that holds for whoever wrote it. That the
         commit can be read is the caller's to know."""
-        line = (self._rows or {}).get(commit)
-        row = line.split(" ") if line is not None else []
+        row = self._full(commit)
         if not row or not ("w" in row[_FLAGS] or row[_ID] in ours):
             return None
         later = _Later(self.repo, row)
@@ -223,6 +238,14 @@ class _Later:
         """Return a field of its work tree."""
         files = self._read()[1].files
         return getattr(files.worktree if files is not None else None, name)
+
+
+def _heads(raw: bytes) -> str | None:
+    """Return the head of a record that no label and no earlier id can mean, empty where it has none; None of another."""
+    label, heads = _LABEL.search(raw), _HEAD.findall(raw)
+    if label is None or label[1] is not None or len(heads) != 1 or earlier_ids(raw):
+        return None
+    return str(heads[0].decode("ascii"))
 
 
 def _is_canonical(c: Checkpoint, raw: bytes) -> bool:
