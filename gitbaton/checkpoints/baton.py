@@ -1059,6 +1059,8 @@ class Baton:
             left = {*range(len(items))}.difference(n for _, numbers in homes for n in numbers)
             homes.append((self, sorted(left)))
             surveyors = [baton._surveyor(brief=brief) for baton, _ in homes]
+            for other, _ in homes[:_LOOKS]:  # git looks at some of these while others, and what it has told, are compared
+                list_ahead(other.repo, entries=True)
             if len(items) > _FEW:
                 from gitbaton.git.ancestry import Ancestry
 
@@ -1075,8 +1077,8 @@ class Baton:
                 surveyors[0].learn_commits(asked)
             found: dict[int, tuple[Stored, Live, str | None]] = {}
             for at, ((baton, numbers), there, surveyor) in enumerate(zip(homes, here, surveyors, strict=True)):
-                for other, _ in homes[at : at + _LOOKS]:  # git looks at these while what it has told is compared
-                    list_ahead(other.repo)
+                for other, _ in homes[at : at + _LOOKS]:
+                    list_ahead(other.repo, entries=True)
                 lives = surveyor.lives(there, tests=True)
                 found |= {n: (s, live, baton.repo.layout.root) for n, s, live in zip(numbers, there, lives, strict=True)}
         return [found[n] for n in range(len(items))]

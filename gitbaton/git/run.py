@@ -213,6 +213,7 @@ _SOCKET = "fsmonitor--daemon.ipc"  # in the git directory of a work tree (fsm-ip
 _HEEDED = r"^(core\.fsmonitor|status\.showuntrackedfiles)$"
 _NAMED_AT_ONCE = 500
 TRACKED = ("diff-files", "-z", "--raw", "--no-renames", "--ita-invisible-in-index", "--ignore-submodules=none")
+ENTRIES = ("-s", "-v", "-z")  # of ls-files: mode, id and stage of each entry, and a letter for its bits
 OTHERS = ("ls-files", "-o", "-z", "--exclude-standard")
 _QUESTIONS = ("--is-bare-repository", "--is-inside-work-tree", "--show-object-format", "--absolute-git-dir")
 _PATHS = ("--path-format=absolute", "--git-common-dir", "--git-path", "index", "--git-path", "info/exclude")
@@ -276,11 +277,15 @@ class Listings:
     files are untracked; perhaps only of what pathspecs match. Each look asks just this, so that what was prefetched serves it.
 
     ``shown``, as ``watched`` says it: git asks its daemon for what changed, and has its untracked cache, if there is one, for
-    the rest. It is asked so that it starts no daemon in a submodule. ``read``: the signature of the index then.
+    the rest. It is asked so that it starts no daemon in a submodule. ``read``: the signature of the index then. ``entries``:
+    the listing of the index itself, where that was asked for, too.
     """
 
-    def __init__(self, git: Git, specs: Iterable[str] = (), *, index: str | None = None, shown: str = "") -> None:
+    def __init__(
+        self, git: Git, specs: Iterable[str] = (), *, index: str | None = None, shown: str = "", entries: bool = False
+    ) -> None:
         self.read = signature(index, 0)[0] if index is not None else None
+        self.entries = git.start("ls-files", *ENTRIES) if entries else None
         self.shown, self._git = shown, git
         if not shown:
             self._started = [git.start(*TRACKED, "--", *specs), git.start(*OTHERS, "--", *specs)]
@@ -320,6 +325,9 @@ class Listings:
 
     def stop(self) -> None:
         """Take no interest in it any more."""
+        entries, self.entries = self.entries, None
+        if entries is not None:
+            entries.stop()
         while self._started:
             self._started.pop().stop()
 

@@ -19,6 +19,7 @@ from gitbaton.git.loose import index_is_torn
 from gitbaton.git.objects import OID, NewObject, hasher, new_object, object_id, tree_objects
 from gitbaton.git.repo import Repo, shared
 from gitbaton.git.run import (
+    ENTRIES,
     EXACT,
     Git,
     Listings,
@@ -115,9 +116,12 @@ class PrivateIndex:
             return replace(known, tree="")
         return _read(self, self._sparse(), tree=False)
 
-    def _listed(self, *options: str) -> bytes:
+    def _listed(self) -> bytes:
         """Return what ``git ls-files`` says of an index that is whole. Raises DamagedIndexError."""
-        result = self.git.run("ls-files", *options)
+        ahead, begun = self.repo.listings, None
+        if ahead is not None and not self.copied and ahead.read == self.signature:
+            begun, ahead.entries = ahead.entries, None
+        result = begun.finish() if begun is not None else self.git.run("ls-files", *ENTRIES)
         source = self.path if self.copied else self.source
         if result.code != 0 or (os.path.lexists(source) and index_is_torn(source, self.repo.layout.algorithm)):
             refuse_index(result)
@@ -348,11 +352,13 @@ def facts_file(repo: Repo) -> str:
     return os.path.join(repo.own_dir, "index-facts")
 
 
-def list_ahead(repo: Repo, *, walk: bool = False) -> None:
-    """Start the listings of a look that is to come, at each file with ``walk``; the index is only read."""
+def list_ahead(repo: Repo, *, walk: bool = False, entries: bool = False) -> None:
+    """Start the listings of a look that is to come, at each file with ``walk``; the index is only read. ``entries``: also its
+    own, where no facts of it are kept."""
     if repo.layout.root is not None and repo.listings is None:
         shown = "" if walk else watched(repo.git, repo.layout.git_dir)
-        repo.listings = Listings(repo.git.changed({}, *EXACT), index=repo.layout.index, shown=shown)
+        anew = entries and not os.path.lexists(facts_file(repo))
+        repo.listings = Listings(repo.git.changed({}, *EXACT), index=repo.layout.index, shown=shown, entries=anew)
 
 
 def _copy(source: str, target: str) -> Signature:
@@ -416,7 +422,7 @@ def _read(index: PrivateIndex, sparse: bool, *, tree: bool = True) -> IndexFacts
     """Ask git for the facts: one listing, and one ``tree``. ``ls-files -v`` shows every bit but intent-to-add, which no tree
     holds."""
     width, empty = index.width * 2, object_id(index.repo.layout.algorithm, "blob", b"").encode()
-    items = index._listed("-s", "-v", "-z").split(b"\0")[:-1]
+    items = index._listed().split(b"\0")[:-1]
     stage_at, path_at = 10 + width, 12 + width
     odd = [
         i for i in items if i[:2] != b"H " or i[2:8] == b"160000" or i[stage_at:path_at] != b"0\t" or i[9 : 9 + width] == empty
