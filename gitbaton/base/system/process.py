@@ -126,7 +126,7 @@ def spawn(
     try:
         where = {"setsid": True} if detached else {"setpgroup": 0} if group else {}
         return os.posix_spawnp(argv[0], list(argv), env, file_actions=actions, setsigdef=[signal.SIGPIPE], **where)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):  # the latter where PATH names a file
         raise GitError(f"'{argv[0]}' is not on PATH") from None
     except (OSError, ValueError, RuntimeError) as error:  # too many words; a NUL in one; no setsid on this system
         raise GitError(f"'{argv[0]}' cannot be started: {error}") from None

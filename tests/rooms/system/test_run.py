@@ -56,8 +56,9 @@ def test_git_is_not_on_path(repo: Sandbox) -> None:
     with pytest.raises(GitError, match="cannot be started"):
         spawn(["git", "x\0y"], {}, 0, 1, 2)
     assert len(os.listdir("/proc/self/fd")) == before
-    code = repo.run(sys.executable, "-m", "gitbaton", "status", env={"PATH": "/nowhere"})
-    assert code.code == 128 and code.err == "fatal: 'git' is not on PATH\n"
+    for place in ("/nowhere", str(repo.write("file", "x\n"))):
+        code = repo.run(sys.executable, "-m", "gitbaton", "status", env={"PATH": place})
+        assert code.code == 128 and code.err == "fatal: 'git' is not on PATH\n"
 
 
 ODD = (
