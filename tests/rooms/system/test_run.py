@@ -130,7 +130,7 @@ def test_nothing_is_left_open(repo: Sandbox, door: str) -> None:
     def descriptors() -> int:
         return len(os.listdir("/proc/self/fd"))
 
-    repo.git("config", "gc.auto", "0")  # no repack in the background
+    repo.git("config", "gc.auto", "0")  # of the user's packs there is no repack in the background
     others = children()  # of tests that ran before in this process
     with repo.open(door=door) as baton:
         baton.snapshot("first", track="t", files=False)
@@ -145,7 +145,7 @@ def test_nothing_is_left_open(repo: Sandbox, door: str) -> None:
         opened.prefetch_settings()
         opened.close()
     assert descriptors() <= before
-    assert children() == others
+    assert len(children()) <= len(others) + 1  # what gathers our packs is waited for when the next one is started
 
 
 def test_the_verb_of_a_command_line() -> None:
