@@ -363,6 +363,7 @@ def test_ten_megabytes_in_one_field(agent: str, field: str) -> None:
         data = json.dumps(payload).encode()
         for text in (data, data[: 9 << 20]):  # whole, and as the reader cuts it
             found = read(agent, call.event, text, call.env)
+            assert found is not None
             for name in ("agent", "name", "session", "cwd", "transcript", "source", "child", "who"):
                 assert getattr(found, name) == getattr(expected, name), (call.event, name)
             assert field == "prompt" or found.prompt == expected.prompt
