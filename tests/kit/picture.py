@@ -76,8 +76,13 @@ class Stage:
         rows = "\n".join(f"\x1b[2m{'>' if n else '$'}\x1b[0m \x1b[1m{row}\x1b[0m" for n, row in enumerate(shown.split("\n")))
         self.lines.extend([*rows.split("\n"), *done.out.expandtabs().splitlines(), ""])
 
-    def turn(self, minutes: int, prompt: str, name: str, text: str, ran: str, output: str, status: int = 0) -> None:
-        """A turn of an agent that ends then: it is asked, edits a file and runs a command."""
+    def turn(
+        self, minutes: int, prompt: str, name: str, text: str, ran: str, output: str, status: int = 0, *, heard: bool = False
+    ) -> None:
+        """A turn of an agent that ends then: it is asked, which a hook may have ``heard``, edits a file and runs a command."""
+        if heard:
+            self.at(minutes - 2)
+            self.talk.fire("prompt", prompt=prompt)
         self.at(minutes)
         self.talk.now = BEGAN + timedelta(minutes=minutes - 1)
         self.talk.ask(prompt)
@@ -161,14 +166,16 @@ def picker(place: Path) -> list[str]:
     repo.write("README.md", "# parser\n\nAn error names its line.\n")
     with repo.open(clock=lambda: BEGAN + timedelta(minutes=33)) as baton:
         baton.snapshot("what an error says", track="docs", set_current=False, validation="green")
-    stage.turn(51, "rewrite it as a table of messages", "table.py", "ROWS = []\n", ran, "2 failed, 2 passed in 0.10s", 1)
+    stage.turn(
+        51, "rewrite it as a table of messages", "table.py", "ROWS = []\n", ran, "2 failed, 2 passed in 0.10s", 1, heard=True
+    )
     repo.write("errors.py", "TABLE: dict[str, str] = {}\n")
     stage.talk.stop()
     stage.at(53)
     repo.write("README.md", "# parser\n\nAn error names its line, from a table.\n")
     with Tmux(repo, place, (WIDTH, 13)) as tmux:
         tmux.type(f"LC_ALL=C.UTF-8 {PYTHON} -m gitbaton rewind", "Enter")
-        tmux.until("4 checkpoints")
+        tmux.until("5 checkpoints")
         tmux.type("Enter")
         tmux.until("remove   table.py")
         tmux.until("enter take it back")

@@ -54,7 +54,7 @@ def test_the_picker_is_drawn_as_a_terminal_shows_it(tmp_path: Path) -> None:
     made = make(PICKER, tmp_path)
     rows = rows_of(PICKER, made)
     assert rows[0].split() == ["parser", "docs"] and "2 plan" in rows[1]
-    assert any("take this turn back: 1 conflict, 1 remove, 1 write" in row for row in rows) and any(
+    assert any("take this turn back: 1 remove, 1 write" in row for row in rows) and any(
         "go back to here: " in row for row in rows
     )
     assert any("- remove   table.py" in row for row in rows) and any("~ write    errors.py" in row for row in rows)
