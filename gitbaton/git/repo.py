@@ -629,12 +629,14 @@ def leads_back(layout: Layout) -> bool:
     if layout.root is None:
         return True
     link = os.path.join(layout.root, ".git")
+    if link == layout.git_dir:
+        return True
     said = os.fsdecode(read_or_none(link, 8192, follow=True) or b"")
     if said:
         if not said.startswith("gitdir: "):
             return False
         link = os.path.join(layout.root, said.removeprefix("gitdir: ").rstrip("\r\n"))
-    return link == layout.git_dir or _leads(link, layout.git_dir)
+    return _leads(link, layout.git_dir)
 
 
 def _leads(path: str, place: str) -> bool:
