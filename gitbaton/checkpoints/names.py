@@ -24,7 +24,7 @@ from gitbaton.base.model import BESIDE, ImportedTurn, Oid, Stored
 from gitbaton.checkpoints.render import candidate, in_shell, title_of
 from gitbaton.checkpoints.store import CHAINS, SAFETY, TIPS, Store, chain_ref, fetched_ref, imported, track_of
 from gitbaton.checkpoints.store.chain import MAX_COMMIT, newest_first
-from gitbaton.checkpoints.store.facts import MANY
+from gitbaton.checkpoints.store.facts import LABEL, MANY
 from gitbaton.checkpoints.store.meta import NOTHING, Meta
 from gitbaton.checkpoints.store.read import dropping
 from gitbaton.checkpoints.store.refs import META
@@ -37,7 +37,6 @@ _PARENT = re.compile(r"(.+)\^([2-9]|[1-9][0-9]{1,8})\Z", re.DOTALL)
 _AT = re.compile(r"(.+)@\{(.+)\}\Z", re.DOTALL)
 _TURN = re.compile(r"turn[ -]?([1-9][0-9]{0,5})\Z")
 _PREFIX = re.compile(r"[0-9a-f]{4,64}\Z")
-_LABEL = re.compile(rb'\n  "label": (?:null|"([^"\\]*)"),\n')
 _CREATED = re.compile(rb'\n  "created": "([0-9TZ:.-]{27})",\n')
 _ANY_LABEL = '"label"($|[^:]|:($|[^ ]| ($|[^n])))'  # whatever is not exactly `"label": null`
 _CHUNK = 4096
@@ -556,7 +555,7 @@ def _drops(store: Store, remote: str) -> Meta:
 
 def _may_be_labelled(raw: bytes, name: str) -> bool:
     """Whether a record must be taken apart to know that its label is another one."""
-    found = _LABEL.search(raw)
+    found = LABEL.search(raw)
     return found is None or (found.group(1) is not None and found.group(1) == name.encode("utf-8", "surrogateescape"))
 
 

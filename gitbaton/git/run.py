@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from gitbaton.base.errors import MENDS, DamagedIndexError, GitError
 from gitbaton.base.model import Oid
@@ -117,6 +117,19 @@ class Git:
     def out(self, *args: str, stdin: bytes = b"", env: Mapping[str, str] | None = None) -> bytes:
         """Return the output of a command that must succeed. Raises GitError with git's own words."""
         return checked(self.run(*args, stdin=stdin, env=env), args[0])
+
+    def divided(self, *args: str, lines: Sequence[bytes], large: int) -> bytes:
+        """Return the output of a command that must succeed and answers line by line; more lines than are ``large`` go to two
+        processes. Raises as ``out``."""
+        half = len(lines) // 2 if len(lines) > large else 0
+        first = self.start(*args, stdin=b"".join(lines[:half])) if half else None
+        try:
+            rest = self.out(*args, stdin=b"".join(lines[half:]))
+        except GitError:
+            if first is not None:
+                first.stop()
+            raise
+        return (checked(first.finish(), args[0]) if first is not None else b"") + rest
 
     def changed(self, env: Mapping[str, str], *config: str, directory: str | None = None) -> Git:
         """Return the same with more environment and more ``key=value`` settings, perhaps at another place."""

@@ -20,7 +20,7 @@ from gitbaton.checkpoints.store.imported import makers
 from gitbaton.checkpoints.store.turns import Span, begun_at, since, span_of, turns, until, windows
 from gitbaton.git.objects import commit_data, new_object, parse_commit
 from gitbaton.git.questions import is_ancestor
-from gitbaton.git.run import checked, mends
+from gitbaton.git.run import mends
 
 _LATEST = 253_402_300_799  # the last second of the year 9999
 _ALIKE = 0.6  # of a line that one was made of, at least
@@ -467,15 +467,9 @@ def _contents(baton: Baton, commits: Sequence[Oid], path: str) -> dict[Oid, Oid]
     if "\n" in path:  # git cat-file reads a name a line
         found = ((oid, git.run("ls-tree", "-z", oid, "--", f":(literal){path}").out.split(b"\t")[0].split()) for oid in commits)
         return {oid: words[2].decode() for oid, words in found if words[1:2] == [b"blob"]}
+    lines = [f"{oid}:{path}\n".encode("utf-8", "surrogateescape") for oid in commits]
     words = ("cat-file", "--batch-check=%(objecttype) %(objectname)", "--buffer")
-    half = len(commits) // 2 if len(commits) > _LARGE_LIST else 0  # worth two processes
-    first, rest = (
-        "".join(f"{oid}:{path}\n" for oid in part).encode("utf-8", "surrogateescape")
-        for part in (commits[:half], commits[half:])
-    )
-    beside = git.start(*words, stdin=first) if half else None
-    told = git.out(*words, stdin=rest)
-    said = ((checked(beside.finish(), "cat-file") if beside is not None else b"") + told).split(b"\n")[:-1]
+    said = git.divided(*words, lines=lines, large=_LARGE_LIST).split(b"\n")[:-1]
     return {oid: line[5:].decode() for oid, line in zip(commits, said, strict=True) if line.startswith(b"blob ")}
 
 

@@ -21,7 +21,7 @@ from gitbaton.git.repo import Repo, drop, put
 MANY = 1000
 """Records from which on it is worth it to keep what they say."""
 _HEADER = f"gitbaton facts 1 {__version__}"
-_LABEL = re.compile(rb'\n  "label": (?:null|"([^"\\]*)"),\n')
+LABEL = re.compile(rb'\n  "label": (?:null|"([^"\\]*)"),\n')
 _HEAD = re.compile(rb'\n  "head": (?:null|"([0-9a-f]{40}|[0-9a-f]{64})"),\n')
 _ID, _TREE, _BASE, _HEADS, _PREVIOUS, _BEGAN, _CREATED, _PLACE, _FLAGS = range(1, 10)  # of a row, after the commit
 _KINDS = {"M": "manual", "A": "auto", "S": "safety", "I": "imported"}
@@ -94,11 +94,10 @@ class RecordFacts:
         if self._rows is None or (not strict and self._full(stored.commit)):
             return
         c, raw = checkpoint, stored.raw
-        simple = c.imported is None and _heads(raw) is not None
         flags = (
             (c.kind[0].upper(), True),
             ("w", strict and _is_canonical(c, raw)),
-            ("p", simple),
+            ("p", _heads(raw) is not None),
             ("e", c.turn is not None and c.turn.ended is not None),
             ("s", c.turn is None and is_turn(c.kind, c.step)),
             *((flag, getattr(c, name) is not None) for name, flag in _ABSENT.items()),
@@ -120,7 +119,7 @@ class RecordFacts:
     def learn_ids(self, commit: Oid, oid: Oid, raw: bytes) -> None:
         """Note the id of a record that is not taken apart, and its head's, if rows are loaded, nothing is known of it, and
         nothing else can mean it."""
-        if self._rows is None or commit in self._rows or b'"imported": {' in raw or (head := _heads(raw)) is None:
+        if self._rows is None or commit in self._rows or (head := _heads(raw)) is None:
             return
         self._note((commit, oid, "", "", head, "", "", "", "", _IDS_ALONE + "p"))
 
@@ -241,9 +240,10 @@ class _Later:
 
 
 def _heads(raw: bytes) -> str | None:
-    """Return the head of a record that no label and no earlier id can mean, empty where it has none; None of another."""
-    label, heads = _LABEL.search(raw), _HEAD.findall(raw)
-    if label is None or label[1] is not None or len(heads) != 1 or earlier_ids(raw):
+    """Return the head of a record that no label, no earlier id and no imported turn's commit can mean, empty where it has none;
+    None of another."""
+    label, heads = LABEL.search(raw), _HEAD.findall(raw)
+    if label is None or label[1] is not None or len(heads) != 1 or b'"imported": {' in raw or earlier_ids(raw):
         return None
     return str(heads[0].decode("ascii"))
 

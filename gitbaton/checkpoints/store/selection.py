@@ -13,7 +13,6 @@ from gitbaton.base.values import TYPE_CHECKING, value
 from gitbaton.checkpoints.store.chain import MAX_COMMIT, Chains
 from gitbaton.git.objects import parse_commit
 from gitbaton.git.questions import version
-from gitbaton.git.run import checked
 from gitbaton.git.treediff import no_index, refuse_pathspecs
 
 _EXTENDED, _ICASE = 1, 2  # REG_EXTENDED and REG_ICASE of glibc, musl and the BSDs
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from typing import Any
 
-MANY = 2000  # comparisons
+MANY = 2000  # comparisons that look through files, and are worth two processes
 _PARTS = (500, 4000)  # how far a limited list looks back before it looks at all
 _MARKS = re.compile(rb'\n  "kind": "([a-z]+)",\n(?:  "[^\n]*\n)*?  "created": "([0-9TZ:.-]{27})"')
 _NO_FILES = b'\n  "files": null'
@@ -324,15 +323,11 @@ def _changing(store: Chains, wanted: Selection, links: Sequence[_Link], trees: M
             pairs[link.oid] = f"{before} {link.tree}"
     pickaxe = [] if wanted.text is None else ["-M", "--textconv", f"-S{wanted.text}"]
     git = store.repo.git.changed({} if pickaxe else no_index(store.repo), directory=wanted.directory)
-    lines = [f"{pair}\n" for pair in dict.fromkeys(pairs.values())]
-    half = len(lines) // 2 if pickaxe and len(lines) > MANY else 0  # looking through files is worth two processes
+    lines = [f"{pair}\n".encode() for pair in dict.fromkeys(pairs.values())]
     # git 2.36.0 forgets the paths after the first pair
-    parts = lines if wanted.paths and version(store.repo) == (2, 36) else ["".join(lines[:half]), "".join(lines[half:])]
-    parts = [part for part in parts if part]
-    words = (*_TREES, *pickaxe, "--", *wanted.paths)
-    beside = git.start(*words, stdin=parts.pop(0).encode()) if half and len(parts) == 2 else None
-    told = b"".join(git.out(*words, stdin=part.encode()) for part in parts)
-    told += checked(beside.finish(), "diff-tree") if beside is not None else b""
+    parts = [[line] for line in lines] if wanted.paths and version(store.repo) == (2, 36) else [lines] if lines else []
+    words, large = (*_TREES, *pickaxe, "--", *wanted.paths), MANY if pickaxe else len(lines)
+    told = b"".join(git.divided(*words, lines=part, large=large) for part in parts)
     headers, changed, pair = 0, set[bytes](), b""
     for row in told.splitlines():
         if row.startswith(b":"):

@@ -170,7 +170,8 @@ class _Comparison:
         """Return the paths that differ, by tree."""
         first, known = self.trees[0], self.index.known_facts()
         # Neither asks the work tree: what is hidden there does not matter to them.
-        tree = known.tree if known is not None and not self.specs and (known.tree == first or self._has(known.tree)) else None
+        here = self.index.repo.objects.info(known.tree) if known is not None and not self.specs else None
+        tree = here.oid if here is not None and here.kind == "tree" else None
         staged = None if tree else self.index.git.start("diff-index", *_STAGED, first, "--", *self.specs)
         pairs = tree_pairs(self.trees, tree)
         deltas = self.apart.of(pairs) if self.apart is not None else None
@@ -196,10 +197,6 @@ class _Comparison:
             base = {path: entries_in(record) for path, record in deltas.pop().items()}
         self._settle_intent_to_add(base)
         return self._compare(base, [{}, *deltas])
-
-    def _has(self, tree: Oid) -> bool:
-        found = self.index.repo.objects.info(tree)
-        return found is not None and found.kind == "tree"
 
     def _suspect_tracked(self, result: Result) -> None:
         """Suspect what ``diff-files`` names. Where a filter fails, ask without it, for then the path is named all the same;
