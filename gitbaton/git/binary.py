@@ -11,7 +11,7 @@ from contextlib import suppress
 from gitbaton.base.errors import MENDS, GitError, GitTimeoutError, RefConflictError
 from gitbaton.base.model import Head, Oid
 from gitbaton.base.system.files import read_regular, write_all
-from gitbaton.base.system.process import Coprocess, Result
+from gitbaton.base.system.process import Coprocess, Process, Result
 from gitbaton.base.values import TYPE_CHECKING, cast
 from gitbaton.git.loose import FEW, drop_torn, is_shared, put_in
 from gitbaton.git.objects import (
@@ -294,8 +294,14 @@ class BinaryObjects(GitObjects):
         if len(oids) <= _MANY:
             yield from self._read_few(oids, limit)
             return
-        for start in range(0, len(oids), _GROUP):
-            yield from self._read_group(oids[start : start + _GROUP], limit)
+        ahead = self._begin(oids[:_GROUP], limit)
+        try:
+            for start in range(_GROUP, len(oids) + _GROUP, _GROUP):
+                now, ahead = ahead, self._begin(oids[start : start + _GROUP], limit)  # git reads while this is worked on
+                yield from self._contents(*now, limit)
+        finally:
+            if ahead[1] is not None:
+                ahead[1].stop()
 
     def _readable(self, oid: Oid, limit: int) -> Object | None:
         try:
@@ -322,37 +328,45 @@ class BinaryObjects(GitObjects):
                     yield (next(read, None) or self._readable(one.oid, limit)) if one and one.size <= limit else one
                 part, size = [], 0
 
-    def _read_group(self, oids: Sequence[Oid], limit: int) -> Iterator[Object | None]:
+    def _begin(self, oids: Sequence[Oid], limit: int) -> tuple[list[Object | None], Process | None]:
+        """Return objects without their bytes, and a process that reads those up to ``limit``; None where there are none."""
         nothing = zero(self.algorithm)
         names = "".join(f"{oid if is_oid(self.algorithm, oid) else nothing}\n" for oid in oids).encode()
-        lines = self.git.out("cat-file", "--batch-check", "--buffer", stdin=names).splitlines()
-        part: list[Object | None] = []
-        size = 0
-        for item in map(_header, lines):
-            part.append(item)
-            size += item.size if item and item.size <= limit else 0
-            if size > _GROUP_BYTES:
-                yield from self._contents(part, limit)
-                part, size = [], 0
-        yield from self._contents(part, limit)
-
-    def _contents(self, items: Sequence[Object | None], limit: int) -> Iterator[Object | None]:
-        """Yield known objects with their bytes; git stops at a corrupt one, and what is missing then is asked for one by
-        one."""
+        lines = self.git.out("cat-file", "--batch-check", "--buffer", stdin=names).splitlines() if names else ()
+        items = [*map(_header, lines)]
         wanted = "".join(f"{o.oid}\n" for o in items if o and o.size <= limit).encode()
-        raw = self.git.run("cat-file", "--batch", "--buffer", stdin=wanted).out if wanted else b""
-        at = 0
-        for item in items:
-            if item is None or item.size > limit:
-                yield item
-                continue
-            end = raw.find(b"\n", at) + 1
-            if end and raw[at : end - 1] == f"{item.oid} {item.kind} {item.size}".encode() and len(raw) > end + item.size:
-                yield Object(oid=item.oid, kind=item.kind, size=item.size, data=raw[end : end + item.size])
-                at = end + item.size + 1
-            else:
-                raw = b""
-                yield self._readable(item.oid, limit)
+        return items, self.git.start("cat-file", "--batch", "--buffer", stdin=wanted) if wanted else None
+
+    def _contents(self, items: Sequence[Object | None], process: Process | None, limit: int) -> Iterator[Object | None]:
+        """Yield known objects with the bytes that a process reads of them; git stops at a corrupt one, and what is missing then
+        is asked for one by one."""
+        pieces, held, at = process.pieces() if process else iter(()), b"", 0
+        try:
+            for item in items:
+                if item is None or item.size > limit:
+                    yield item
+                    continue
+                head = f"{item.oid} {item.kind} {item.size}\n".encode()
+                start, end = at + len(head), at + len(head) + item.size
+                if process is not None and len(held) <= end:
+                    parts, lacking = [held[at:]], end + 1 - len(held)
+                    process.deadline = time.monotonic() + self.git.timeout  # the work between two pieces is not git's
+                    while lacking > 0 and (piece := next(pieces, b"")):
+                        parts.append(piece)
+                        lacking -= len(piece)
+                    held, start, end, at = b"".join(parts), start - at, end - at, 0
+                    if lacking > 0 and not process.ended:
+                        stuck, process = process, None
+                        stuck.finish()  # raises
+                if len(held) > end and held.startswith(head, at):
+                    yield Object(oid=item.oid, kind=item.kind, size=item.size, data=held[start:end])
+                    at = end + 1
+                else:
+                    held, at, pieces = b"", 0, iter(())
+                    yield self._readable(item.oid, limit)
+        finally:
+            if process is not None:
+                process.stop()
 
     def refs(self, *prefixes: str) -> dict[str, Oid]:
         """See Objects."""

@@ -6,7 +6,7 @@ import multiprocessing
 import os
 import time
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -163,6 +163,29 @@ def test_corrupt_objects(place: Place, many: bool) -> None:
     assert found is not None and found.data == b"good"
     asked = [good, bad, good] * (40 if many else 1)
     assert [o.data if o else None for o in objects.read_many(asked)] == [b"good", None, b"good"] * (len(asked) // 3)
+
+
+@pytest.mark.deep
+def test_thousands_are_read_in_order_past_what_is_torn_large_or_not_there(place: Place) -> None:
+    algorithm = place.objects.algorithm
+    items = [new_object(algorithm, "blob", b"%d\n" % n * (n % 900)) for n in range(4_600)]
+    place.objects.write_pack(items)
+    bad = place.put("blob", os.urandom(9_000))
+    path = place.sandbox.path / ".git/objects" / bad[:2] / bad[2:]
+    path.chmod(0o644)
+    path.write_bytes(path.read_bytes()[:3_000])
+    asked, limit = [item.oid for item in items], 4_000
+    asked[2_100:2_100], asked[4_400:4_400] = [bad], ["1" * len(bad)]
+    objects = place.open()
+    answers = [item.data if item else None for item in objects.read_many(asked, limit)]
+    wanted = [item.data if len(item.data) <= limit else None for item in items]
+    assert answers == [*wanted[:2_100], None, *wanted[2_100:4_399], None, *wanted[4_399:]]
+    there = len(os.listdir("/dev/fd"))
+    part = objects.read_many(asked, limit)
+    assert [item.data if item else None for item in (next(part), next(part))] == wanted[:2]
+    assert isinstance(part, Generator)
+    part.close()  # and the process that has read ahead is ended
+    assert len(os.listdir("/dev/fd")) == there
 
 
 def test_an_object_of_no_known_kind_is_not_called_missing(place: Place) -> None:
