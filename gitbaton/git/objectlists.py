@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from gitbaton.base.errors import MENDS, GitError, GitTimeoutError, RecordError
 from gitbaton.base.model import Oid
 from gitbaton.base.values import value
 from gitbaton.git.binary import BinaryObjects
-from gitbaton.git.objects import Algorithm, NewObject, Object, Objects, is_oid, zero
+from gitbaton.git.objects import Algorithm, Object, Objects, is_oid, zero
 from gitbaton.git.reffiles import lying
 from gitbaton.git.repo import Repo
 from gitbaton.git.run import Git, checked, mends
@@ -172,7 +170,6 @@ def _lines(oids: Iterable[Oid]) -> bytes:
 
 _MISSING = "--missing=allow-promisor"
 _ON_DISK = "%(objectname) %(objecttype) %(objectsize:disk) %(deltabase)"
-_FRAME = 32  # bytes of a pack around its objects
 _SAID = r"(?:error|fatal): "
 _NAMED = r"\b[0-9a-f]{2}/?[0-9a-f]{38,}\b"
 
@@ -204,16 +201,17 @@ def symbolic(repo: Repo, *prefixes: str) -> dict[str, str]:
     return {ref: target for ref, _, target in (row.partition(" ") for row in rows) if target}
 
 
-def reached(repo: Repo, tips: Iterable[Oid], without: Iterable[Oid] = (), *, logs: bool = False) -> dict[Oid, bytes]:
+def reached(repo: Repo, tips: Iterable[Oid], without: Iterable[Oid] = ()) -> dict[Oid, bytes]:
     """Return every object that ``tips`` reach and, as far as git can tell without looking at all of them, ``without`` do not;
-    each with a path at which it was met. With ``logs`` also what the reflogs reach. Raises RecordError when one of them is
-    missing or cannot be parsed."""
-    return _named(_walked(repo, "--objects", *(["--reflog"] if logs else []), "--stdin", stdin=_walk_ends(tips, without)))
+    each with a path at which it was met. Raises RecordError when one of them is missing or cannot be parsed."""
+    return _named(_walked(repo, "--objects", "--stdin", stdin=_walk_ends(tips, without)))
 
 
-def ids_reached(repo: Repo, tips: Iterable[Oid], without: Iterable[Oid] = ()) -> set[Oid]:
-    """Return the objects that ``reached`` does, without a path, which is sooner done. Raises as that."""
-    raw = _walked(repo, "--objects", "--no-object-names", "--stdin", stdin=_walk_ends(tips, without))
+def ids_reached(repo: Repo, tips: Iterable[Oid], without: Iterable[Oid] = (), *, logs: bool = False) -> set[Oid]:
+    """Return the objects that ``reached`` does, without a path, which is sooner done; with ``logs`` also what the reflogs
+    reach. Raises as that."""
+    more = ["--reflog"] if logs else []
+    raw = _walked(repo, "--objects", "--no-object-names", *more, "--stdin", stdin=_walk_ends(tips, without))
     return set(raw.decode("ascii").split())
 
 
@@ -288,9 +286,21 @@ def disk_bytes(repo: Repo, oids: Collection[Oid]) -> dict[Oid, int]:
     return {oid: int(size) for oid, _, size, _ in _on_disk(repo, oids)}
 
 
+def lacking(repo: Repo, oids: Collection[Oid]) -> set[Oid]:
+    """Return those of some objects of which git cannot say the size on disk; that there is none costs no look at each."""
+    names = _lines(oids)
+    return set() if _all_there(repo, names) else {*oids}.difference(disk_bytes(repo, oids))
+
+
+def _all_there(repo: Repo, names: bytes) -> bool:
+    said = repo.git.out("cat-file", f"--batch-check={_ON_DISK}", "--buffer", stdin=names) if names else b""
+    many = names.count(b"\n")  # a line of what is missing has fewer words
+    return (said.count(b"\n"), said.count(b" ")) == (many, 3 * many)
+
+
 def _on_disk(repo: Repo, oids: Collection[Oid]) -> Iterator[list[str]]:
     """Return what git says of each of some objects; of what does not exist it says less."""
-    names = "".join(f"{oid}\n" for oid in oids).encode()
+    names = _lines(oids)
     raw = repo.git.out("cat-file", f"--batch-check={_ON_DISK}", "--buffer", stdin=names) if names else b""
     return (row for line in raw.decode("ascii", "replace").splitlines() if len(row := line.split(" ")) == 4)
 
@@ -299,9 +309,7 @@ def are_there(repo: Repo, tips: Iterable[Oid], without: Collection[Oid] = ()) ->
     """Whether git finds every object that ``tips`` reach, and none of these is among some others. Raises RecordError when a
     walk meets one that is missing or cannot be parsed."""
     raw = _walked(repo, "--objects", "--no-object-names", "--stdin", stdin=_walk_ends(tips, ()))
-    said = repo.git.out("cat-file", f"--batch-check={_ON_DISK}", "--buffer", stdin=raw) if raw else b""
-    many = raw.count(b"\n")  # a line of what is missing has fewer words
-    return (said.count(b"\n"), said.count(b" ")) == (many, 3 * many) and not any(oid.encode() in raw for oid in without)
+    return _all_there(repo, raw) and not any(oid.encode() in raw for oid in without)
 
 
 def kinds(repo: Repo, oids: Iterable[Oid]) -> dict[Oid, str]:
@@ -338,29 +346,3 @@ def built_on(repo: Repo, bases: Collection[Oid]) -> dict[Oid, Oid]:
                 found[oid.decode("ascii")] = base.decode("ascii")
     checked(process.finish(), "cat-file")
     return found
-
-
-def packed_size(repo: Repo, new: Iterable[NewObject], old: Mapping[Oid, bytes]) -> int:
-    """Return the bytes that a pack of new objects and of some that exist (each with a path) would take; nothing of it stays.
-
-    Git decides what is stored as a difference to what, as its garbage collection would.
-    """
-    import tempfile
-
-    items = {item.oid: item for item in new}
-    if not items and not old:
-        return 0
-    with tempfile.TemporaryDirectory(prefix="gitbaton-") as folder:
-        os.mkdir(os.path.join(folder, "pack"))
-        git = repo.apart(repo.git, folder)
-        with closing(BinaryObjects(git, repo.layout.git_dir, repo.layout.common_dir, repo.layout.algorithm)) as door:
-            door.write(items.values())
-        rows = [
-            *(f"{oid}\n".encode() for oid in items if oid not in old),
-            *(oid.encode() + b" " + path + b"\n" for oid, path in old.items()),
-        ]
-        words = ("pack-objects", "-q", "--stdout", "--delta-base-offset", "--threads=1")
-        process = git.start(*words, stdin=b"".join(rows))
-        size = sum(map(len, process.pieces()))
-        checked(process.finish(), "pack-objects")
-    return size - _FRAME

