@@ -33,7 +33,8 @@ def reachable(repo: Repo, wants: Sequence[Oid], haves: Iterable[Oid]) -> dict[Oi
     for oid in wants:
         if not is_oid(algorithm, oid) or repo.objects.info(oid) is None:
             raise GitError(f"object {oid} does not exist")
-    known = {oid for oid in haves if is_oid(algorithm, oid) and repo.objects.info(oid) is not None}
+    asked = sorted({oid for oid in haves if is_oid(algorithm, oid)})
+    known = [item.oid for item in repo.objects.read_many(asked, -1) if item is not None]
     if not wants:
         return {}
     stdin = "".join([f"{oid}\n" for oid in wants] + [f"^{oid}\n" for oid in known]).encode()

@@ -108,7 +108,9 @@ class Git:
 
     def start(self, *args: str, stdin: bytes = b"", env: Mapping[str, str] | None = None) -> Process:
         """Start a command with known input; commands started together run together."""
-        return begin(self.argv(*args), {**self.env, **(env or {})}, self.timeout, stdin)
+        # Else it writes each line by itself into a pipe; of no other command, since filters and hooks would get it, too.
+        whole = {"GIT_FLUSH": "0"} if args[0] == "rev-list" else {}
+        return begin(self.argv(*args), {**self.env, **whole, **(env or {})}, self.timeout, stdin)
 
     def run(self, *args: str, stdin: bytes = b"", env: Mapping[str, str] | None = None) -> Result:
         """Run a command to its end, whatever its exit status."""
