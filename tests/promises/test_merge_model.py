@@ -270,7 +270,7 @@ def merged(box: Sandbox, ours: str, theirs: str) -> Answer:
     return Answer(files=files, stops=stops)
 
 
-@sized(0, 6, 100)
+@sized(0, 6, 200)
 def test_a_merge_is_what_git_makes_of_the_same_commits(count: int, tmp_path: Path) -> None:
     merges = 0
     for seed in range(count):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.kit import Sandbox
-from tests.kit.pairs import TEXT, P, both, desks, did, insert, line, link, mode, move, remove, write
+from tests.kit.pairs import TEXT, P, Step, both, desks, did, insert, line, link, mode, move, remove, write
 from tests.kit.state import actions, assert_same, files_of, state_of
 
 Desk = Callable[[str], Sandbox]
@@ -314,6 +314,36 @@ def test_what_head_has_of_theirs_is_not_taken_again(desk: Desk) -> None:
     did(api, "second", insert(P, 30, "api more"))
     assert said(web, code=0) == {P: ("write", "")}
     assert (web.path / P).read_text() == both_lines({10: "web on top", 30: "line 30\napi more"})
+
+
+@pytest.mark.deep
+def test_what_head_has_of_theirs_is_not_taken_again_after_a_merge_of_other_files(desk: Desk) -> None:
+    api, web = desk("api"), desk("web")
+    did(api, "first", line(P, 10, "api"))
+    api.git("commit", "-qam", "first")
+    web.git("merge", "-q", "--squash", "api")
+    web.git("commit", "-qm", "squashed")
+    did(api, "second", write("new", "n\n"))
+    line(P, 10, "line 10")(web.path)
+    kept = {P: ("keep", "committed here with it, and changed since")}
+    assert said(web, code=0) == {**kept, "new": ("create", "")}
+    before = state_of(web)
+    assert said(web, code=0) == kept
+    assert_same(before, state_of(web), "again")
+    assert said(web, "--", P, code=0) == {P: ("write", "")}
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("ours", [move(P, "ours.txt"), remove(P)], ids=["renamed", "removed"])
+def test_a_rename_that_was_left_as_a_conflict_stays_one(desk: Desk, ours: Step) -> None:
+    api, web = desk("api"), desk("web")
+    did(api, "first", move(P, "theirs.txt"), write("new", "n\n"))
+    did(web, "mine", ours)
+    first = said(web, code=1)
+    assert first.pop("new") == ("create", "") and {action for action, _ in first.values()} == {"conflict"}
+    before = state_of(web)
+    assert said(web, code=1) == first
+    assert_same(before, state_of(web), "again")
 
 
 @pytest.mark.deep

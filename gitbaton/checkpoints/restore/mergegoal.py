@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from datetime import datetime
 
@@ -92,6 +92,11 @@ class _Outcome:
     stays: Mapping[str, Conflict]
     marked: frozenset[str] = frozenset()
 
+    @property
+    def touched(self) -> Set[str]:
+        """The paths at which the merge has anything to do."""
+        return self.changes.keys() | self.stays.keys()
+
     def touches(self, path: str) -> bool:
         """Whether the merge has anything to do at a path."""
         return path in self.changes or path in self.stays
@@ -116,6 +121,7 @@ class MergeGoal(Goal):
         self.further: dict[str, PathAction] = {}
         self.fork: Oid | None = None
         self.stood: Collection[str] = ()  # paths at which a merge of before stands
+        self.met: frozenset[str] = frozenset()  # paths at which merges of before are known
         self.given: Collection[str] = ()  # paths that the track has from here
         self.base = self._base()
         self.theirs = self.rules = self._known(tree_in(scene, target))
@@ -169,28 +175,28 @@ class MergeGoal(Goal):
         self.asks = [MergeAsk(ours=MergeSide(tree=tree, head=head), theirs=theirs)]
         if before is not None:
             self.asks.append(MergeAsk(ours=MergeSide(tree=tree, head=before), theirs=replace(theirs, head=before)))
-        elif at_head is not None and at_head != tree:
+        if at_head is not None and at_head != tree:
             self.asks.append(MergeAsk(ours=MergeSide(tree=at_head, head=head), theirs=theirs))
         plain, *other = (self._outcome(ask, answer) for ask, answer in zip(self.asks, self._merged(self.asks), strict=True))
-        named, closer, apart, reason = self.asked.names(), plain, frozenset[str](), _BEFORE
-        if before is not None:
-            closer = other[0]
-        elif other and at_head is not None:  # into HEAD first, and what is not committed on top of that
-            apart, reason = other[0].marked.union(other[0].stays), _COMMITTED
-            rows = {path: d.then for path, d in other[0].changes.items() if path not in apart}
-            both = changed_tree(self.scene.index, rows, at_head) if rows else at_head
-            on_top = MergeAsk(ours=MergeSide(tree=tree, head=head), theirs=MergeSide(tree=both, head=head))
-            self.asks.append(on_top)
-            closer = self._outcome(on_top, self._merged([on_top])[0])
+        named, apart, reason = self.asked.names(), frozenset[str](), _BEFORE
+        committed: Set[str] = frozenset()
+        closer = on_top = other.pop(0) if before is not None else plain
+        if other and at_head is not None and (before is None or not self.met.issuperset(closer.touched)):
+            left = other[0].marked.union(other[0].stays)
+            on_top = self._on_top(at_head, other[0], left)
+            if before is None:
+                closer, apart, reason = on_top, left, _COMMITTED
+            else:  # where no merge of before had a part
+                committed = closer.touched - on_top.touched - left - self.met - named
         taken = dict[str, _Outcome]()
-        for path in {*plain.changes, *plain.stays, *closer.changes, *closer.stays, *self.stood}:
-            taken[path] = plain if path in named or path in apart else closer
+        for path in {*plain.touched, *closer.touched, *self.stood}:
+            taken[path] = plain if path in named or path in apart else on_top if path in committed else closer
             if taken[path].touches(path):
                 continue
             if (plain.touches(path) or path in self.stood) and self._holds_markers(path):
                 self._tell(path, "conflict", _STILL)
             elif plain.touches(path):
-                self._tell(path, "keep", _GIVEN if path in self.given else reason)
+                self._tell(path, "keep", _GIVEN if path in self.given else _COMMITTED if path in committed else reason)
         found = {path: d for path, got in taken.items() if (d := self._decided(path, got)) is not None}
         found = self._asked(found)
         for path in refused_names(
@@ -203,6 +209,15 @@ class MergeGoal(Goal):
         for path in marked:
             self._tell(path, "create" if found[path].now is None else "write", MARKED)
         return self._brought(found, marked)
+
+    def _on_top(self, at_head: Oid, into: _Outcome, left: Collection[str]) -> _Outcome:
+        """Merge theirs into HEAD first, but for what is ``left``, and what is not committed on top of that."""
+        head = self.scene.head.oid
+        rows = {path: d.then for path, d in into.changes.items() if path not in left}
+        both = changed_tree(self.scene.index, rows, at_head) if rows else at_head
+        ask = MergeAsk(ours=MergeSide(tree=self.scene.tree, head=head), theirs=MergeSide(tree=both, head=head))
+        self.asks.append(ask)
+        return self._outcome(ask, self._merged([ask])[0])
 
     def _merged(self, asks: Sequence[MergeAsk]) -> list[MergeAnswer | None]:
         return merged(self.scene.repo, asks, self.scratch)
@@ -335,7 +350,7 @@ class MergeGoal(Goal):
         if not found:
             return None
         self.stood = {d.path for d in differences(self.git, self.theirs, self.scene.tree)}.intersection(mine)
-        self.given = ours.keys() - mine.keys()
+        self.given, self.met = ours.keys() - mine.keys(), frozenset().union(*found)
         commit = side_commit(self.scene.repo, MergeSide(tree=self._joined(found), head=None))
         put_in(self.scratch, [commit])
         return commit.oid
@@ -399,12 +414,12 @@ class MergeGoal(Goal):
         return paths.union(old for old, new in moved.items() if new in paths)
 
     def _agreed(self, then: Oid, after: Oid, begun: Stored) -> set[str]:
-        """Return the paths at which theirs was another than the base, and ours the same as theirs after a step; not those of
-        what has another name here, at which that step left a conflict."""
-        apart = {d.path for d in differences(self.git, then, after)}
-        left = paths_beside(self.store, begun, LEFT)
-        moved = renames(self.scene.repo, self.base, after) if left else {}
-        apart.update(old for old, new in moved.items() if new in (left or ()))
+        """Return the paths at which theirs was another than the base, and ours the same as theirs after a step; not those at
+        which that step left a conflict, by that name or by another that either side gave the file."""
+        left = {*(paths_beside(self.store, begun, LEFT) or ())}
+        apart = {d.path for d in differences(self.git, then, after)} | left
+        for tree in (then, after) if left else ():
+            apart.update(old for old, new in renames(self.scene.repo, self.base, tree).items() if new in left)
         return {d.path for d in differences(self.git, self.base, then)} - apart
 
     def _standing(self, touched: Sequence[Difference], files: Oid) -> list[Difference]:
