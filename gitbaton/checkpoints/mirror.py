@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import islice
 
 from gitbaton.base.codec import in_quotes
 from gitbaton.base.errors import UsageError
 from gitbaton.base.model import Checkpoint, Oid, Stored
-from gitbaton.base.system.files import open_below, read_regular, write_atomic
+from gitbaton.base.system.files import closing_fd, open_below, read_regular, write_atomic
 from gitbaton.base.values import value
 from gitbaton.checkpoints.render import latest_json, latest_markdown
 from gitbaton.checkpoints.store import CURRENT, tip_ref
@@ -28,6 +29,7 @@ _MARKS = {
     "LATEST.json": re.compile(rb'\{\n  "current_track": [^\n]*,\n  "generated": "[0-9TZ:.-]{27}",\n  "tracks": '),
 }
 _GITLINK = b"160000"
+_AT_ONCE = 200  # files that are made at a time
 _GLOB = re.compile(r"([\\*?\[#! ])")
 
 
@@ -144,7 +146,7 @@ def _write(
     if old != _as_of(new, told_now.generated, _generated(old[1])):
         for name, data, stands in zip(NAMES, new, there, strict=True):
             if stands or not existing:
-                _replace(repo, folder, name, data)
+                _replace(repo, folder, name, data, _aside(repo, folder))
     if mark:
         try:
             put(repo, os.path.join(repo.own_dir, "latest"), os.fsencode(f"{mark}\n{_stat_key(where, folder)}"))
@@ -191,25 +193,30 @@ def is_stale(where: LatestPlace, told: LatestContent) -> bool:
     return any(data is not None for data in old) and old != _as_of(told.files(), told.generated, _generated(old[1]))
 
 
-def write_files(repo: Repo, where: LatestPlace, files: Sequence[tuple[str, bytes]]) -> list[str]:
+def write_files(repo: Repo, where: LatestPlace, files: Iterator[tuple[str, bytes]]) -> list[str]:
     """Write files of ours beside LATEST and keep them out of ``git status``; what was not written, and why, comes back.
 
-    One that git tracks is not ours and stays. Raises OSError for a disk that does not take them.
+    One that git tracks is not ours and stays. Some are made before the lock is taken to write them, so that others do not wait
+    for all. Raises OSError for a disk that does not take them.
     """
     if elsewhere := _elsewhere(repo, where, None):
         return [elsewhere]
     inside = where.inside
-    paths = {name: os.path.normpath(os.path.join(inside, name)) for name, _ in files} if inside is not None else {}
     foreign = {*zsplit(repo.git.out("ls-files", "-z", "--", f":(top,literal){inside}"))} if inside is not None else set[str]()
-    warnings = [f"{in_quotes(path)} is tracked by git and is not written" for path in paths.values() if path in foreign]
-    folder = _open(where, create=repo)
-    try:
-        for name, data in files:
-            if paths.get(name) not in foreign:
-                _replace(repo, folder, name, data)
-    finally:
-        os.close(folder)
-    return warnings + _ignore(repo, [path for path in paths.values() if path not in foreign])
+    paths, warnings = list[str](), list[str]()
+    with closing_fd(_open(where, create=repo)) as folder:
+        aside = _aside(repo, folder)
+        while some := dict(islice(files, _AT_ONCE)):
+            with repo.lock(()):
+                for name, data in some.items():
+                    path = os.path.normpath(os.path.join(inside, name)) if inside is not None else ""
+                    if path in foreign:
+                        warnings.append(f"{in_quotes(path)} is tracked by git and is not written")
+                    else:
+                        paths += [path] if path else []
+                        _replace(repo, folder, name, data, aside)
+    with repo.lock(()):
+        return warnings + _ignore(repo, paths)
 
 
 def at(where: LatestPlace, root: str) -> LatestPlace:
@@ -308,19 +315,26 @@ def _read(folder: int, name: str) -> bytes | None:
         return None
 
 
-def _replace(repo: Repo, folder: int, name: str, data: bytes) -> None:
-    """Write a file whole or not at all; a link at its place is replaced, never followed.
-
-    The temporary file is out of the way of a user's ``git add``, where the git directory is on the same file system. It has
-    one name, so that what a killed writer left goes with the next write.
-    """
-
-    made = partial(shared, repo)
+def _aside(repo: Repo, folder: int) -> str:
+    """Return the folder of ours from which a file can be moved into another; empty where there is none."""
     try:
         make_folder(repo, repo.own_dir)
-        write_atomic(name, data, folder=folder, temporary=os.path.join(repo.own_dir, name + ".new"), made=made)
+        return repo.own_dir if os.stat(repo.own_dir).st_dev == os.fstat(folder).st_dev else ""
     except OSError:
-        write_atomic(name, data, folder=folder, temporary=f".{name}.new", made=made)
+        return ""
+
+
+def _replace(repo: Repo, folder: int, name: str, data: bytes, aside: str) -> None:
+    """Write a file whole or not at all; a link at its place is replaced, never followed.
+
+    The temporary file is ``aside``, out of the way of a user's ``git add``, where that can be. It has one name, so that what a
+    killed writer left goes with the next write.
+    """
+    write = partial(write_atomic, name, data, folder=folder, made=partial(shared, repo))
+    try:
+        write(temporary=os.path.join(aside, name + ".new") if aside else f".{name}.new")
+    except OSError:
+        write(temporary=f".{name}.new")
 
 
 def exclude_line(path: str) -> bytes:

@@ -529,8 +529,12 @@ def _heading(track: str) -> str:
     return (in_quotes(track) if track.casefold() == "current" else bare(track, blanks=True)).translate(_MARKUP)
 
 
-def exported_json(stored: Stored) -> bytes:
-    """One exported checkpoint: its JSON plus ``id``."""
+def exported_json(stored: Stored, *, written: bool = False) -> bytes:
+    """One exported checkpoint: its JSON plus ``id``. ``written``: its bytes are canonical, and all of it may be told."""
+    raw = stored.raw if written else b""
+    if raw.startswith(b'{\n  "v": 1,\n  "track": %s,\n' % canonical(stored.checkpoint.track)[:-1]):
+        said = raw.removesuffix(b"\n}\n") + b"," + canonical(_about(stored)).removeprefix(b"{")
+        return escaped(said.decode("utf-8")).encode("utf-8")
     return _seen(_told(stored))
 
 
@@ -541,8 +545,12 @@ def _seen(value: Json) -> bytes:
 
 def _told(stored: Stored) -> dict[str, Json]:
     """A checkpoint's JSON plus ``id``; a foreign one says that it is."""
+    return {**document(stored.checkpoint), **_about(stored)}
+
+
+def _about(stored: Stored) -> dict[str, Json]:
     more: dict[str, Json] = {"restored": stored.restored} if stored.restored else {}
-    return {**document(stored.checkpoint), "id": stored.id, **({"foreign": True} if stored.foreign_words else {}), **more}
+    return {"id": stored.id, **({"foreign": True} if stored.foreign_words else {}), **more}
 
 
 def checkpoint_markdown(stored: Stored) -> bytes:

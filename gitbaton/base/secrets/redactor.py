@@ -4,7 +4,7 @@ their place, the same ones each time; and what it redacted."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 
 from gitbaton.base.errors import ScanError, UsageError
 from gitbaton.base.model import Checkpoint, Observed, Prompt, Ran, Standing, Told
@@ -168,15 +168,29 @@ class Redactor:
         for _ in range(_ROUNDS):
             found = self.find(text, sure=False)
             if not found:
-                if len(text) <= _FITTING:  # decisions are told right after, and by each checkpoint that carries them
-                    self._left -= len(text) + _ENTRY
-                    if self._left < 0:
-                        self._clean, self._left = set(), _KNOWN
-                    self._clean.add(text)
+                self._remember(text)
                 return text
             for finding in reversed(found):
                 text = f"{text[: finding.start]}[redacted:{finding.kind}]{text[finding.end :]}"
         raise ScanError(_ENDLESS)
+
+    def _remember(self, text: str) -> None:
+        """Note that a text holds no secret: decisions are told right after, and by each checkpoint that carries them."""
+        if len(text) <= _FITTING:
+            self._left -= len(text) + _ENTRY
+            if self._left < 0:
+                self._clean, self._left = set(), _KNOWN
+            self._clean.add(text)
+
+    def leaves(self, texts: Set[str]) -> bool:
+        """Whether texts hold nothing that would be redacted."""
+        fresh = texts - self._clean
+        # What no rule could find in all of them together it cannot find in one.
+        if self.mode != "strict" and not (fresh and rows(_colourless("\n".join(fresh)))):
+            for text in fresh:
+                self._remember(text)
+            return True
+        return all(self.text(text) == text for text in fresh)
 
     def assigned(self, key: str, text: str) -> str:
         """Return the value of a pair; what it is called counts."""

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from gitbaton.base.codec import Json, message, parse, path_of, payload, plain
+from gitbaton.base.codec.shape import texts_in
 from gitbaton.base.errors import GitError, RecordError
 from gitbaton.base.model import Oid, Stored
 from gitbaton.base.secrets import Redactor
@@ -98,6 +99,12 @@ def scanner(baton: Baton) -> Redactor:
     """Return the redactor to look with: as redaction is set, and at least by its usual rules."""
     settings = baton.settings
     return Redactor("strict" if settings.redact == "strict" else "on", settings.redact_allow)
+
+
+def is_clean(redact: Redactor, stored: Stored) -> bool:
+    """Whether a checkpoint's bytes are canonical, and hold no text that would be redacted."""
+    texts = texts_in(stored.raw)
+    return texts is not None and redact.leaves({stored.restored, stored.checkpoint.track, *texts})
 
 
 def lacking(

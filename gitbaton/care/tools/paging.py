@@ -14,7 +14,7 @@ from gitbaton.base.model import Observed, Oid, Stored
 from gitbaton.base.secrets import Redactor
 from gitbaton.base.system.files import shipped
 from gitbaton.base.values import replace, value
-from gitbaton.care.scanning.objects import scanner
+from gitbaton.care.scanning.objects import is_clean, scanner
 from gitbaton.care.tools.blaming import placed, safety_chains
 from gitbaton.checkpoints.baton import Baton
 from gitbaton.checkpoints.overlap import at_hand, sentence
@@ -74,6 +74,8 @@ def _overlaps(baton: Baton, redact: Redactor) -> dict[Oid, list[str]]:
 
 def _clean(stored: Stored, redact: Redactor) -> Stored:
     """Return a checkpoint without secrets in its words and names, also where baton.redact is off: a page is given away."""
+    if is_clean(redact, stored):
+        return stored
     c = redact.checkpoint(stored.checkpoint)
     branch = None if c.branch is None else redact.text(c.branch)
     return replace(stored, checkpoint=replace(c, track=redact.text(c.track), branch=branch))

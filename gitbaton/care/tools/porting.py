@@ -6,7 +6,7 @@ import errno
 import json
 import os
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -17,6 +17,7 @@ from gitbaton.base.errors import BatonError, RecordError, UsageError
 from gitbaton.base.model import Checkpoint, Oid, Stored
 from gitbaton.base.system.files import open_regular
 from gitbaton.base.values import replace, value
+from gitbaton.care.scanning.objects import is_clean
 from gitbaton.checkpoints import mirror
 from gitbaton.checkpoints.baton import Baton
 from gitbaton.checkpoints.mirror import EXPORTED
@@ -281,16 +282,16 @@ class _Import:
             self.warnings.append(f"{lost} {name} a commit that is not here or not unique; it is kept as extra.imported.head")
 
 
-def history_files(stored: Stored, taken: Collection[str] = ()) -> tuple[tuple[str, bytes], ...]:
+def history_files(stored: Stored, taken: Collection[str] = (), *, written: bool = False) -> tuple[tuple[str, bytes], ...]:
     """Return the two files of one exported checkpoint: their names, told apart from those ``taken`` (in lower case), and
-    bytes."""
+    bytes. ``written``: as ``exported_json`` has it."""
     c = stored.checkpoint
     stem = f"{EXPORTED}{re.sub('[-:.]', '', timestamp(c.created))}_{_slug(c.label) if c.label else stored.id[:10]}"
     for more in ("", f"_{stored.id[:10]}", f"_{stored.id}"):
         if (stem + more + ".md").lower() not in taken:
             stem += more
             break
-    return (stem + ".md", checkpoint_markdown(stored)), (stem + ".json", exported_json(stored))
+    return (stem + ".md", checkpoint_markdown(stored)), (stem + ".json", exported_json(stored, written=written))
 
 
 def _slug(label: str) -> str:
@@ -317,11 +318,17 @@ def export(baton: Baton, *, history: bool) -> list[str]:
         return warnings
     found = baton.store.everything(baton.store.chains()[0])
     warnings += [f"{in_quotes(problem.where)} is left out: {problem.reason}" for problem in found.problems]
-    files: dict[str, bytes] = {}
+    redact = baton.redactor
+    told = [(s, True) if is_clean(redact, s) else (baton.exported([s])[0], False) for s in found.items]
+    del found
+    return warnings + mirror.write_files(baton.repo, where, _history(told))
+
+
+def _history(told: list[tuple[Stored, bool]]) -> Iterator[tuple[str, bytes]]:
+    """Yield the files of checkpoints, the last first, as ``history_files``; none is held after that."""
     taken: set[str] = set()
-    for stored in reversed(baton.exported(found.items)):
-        pair = history_files(stored, taken)
-        files |= dict(pair)
+    while told:
+        stored, written = told.pop()
+        pair = history_files(stored, taken, written=written)
         taken |= {name.lower() for name, _ in pair}
-    with baton.repo.lock(()):
-        return warnings + mirror.write_files(baton.repo, where, list(files.items()))
+        yield from pair

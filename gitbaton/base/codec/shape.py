@@ -1,0 +1,73 @@
+"""Shapes: a checkpoint's canonical bytes without what they say, by which many records are known at once to hold what they must
+and nothing else; and the texts that stand in them."""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import lru_cache
+from itertools import groupby
+
+from gitbaton.base.codec.checkpoint import decode, document
+from gitbaton.base.codec.text import canonical
+from gitbaton.base.errors import RecordError
+
+_LARGE = 128 << 10  # bytes from which on the JSON may list fewer paths than there are
+_LONG = 400  # bytes of a line that is met once
+_MOST = 1000  # shapes that are known at a time
+_NO_PAIRS = b'  "extra": {},'
+_KEY = rb' *(?:"(?!b64")[^"\\]*": )?'
+_OWN = (  # ids and times by these names
+    rb'"(?:id|head|tree|previous|created|at|ended|started|began|until|made|changed|milestone)": '
+    rb'"(?:[0-9a-f]{40}|[0-9a-f]{64}|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}\.[0-9]{6}Z)"'
+)
+_SAYS = re.compile(rb'(%s)(?:"((?:[^"\\\x00-\x1f\x7f]|\\["\\nt])+)"|[1-9][0-9]{0,14})(,?)(?s:\Z)' % _KEY)
+_IS_OWN = re.compile(rb" *%s,?(?s:\Z)" % _OWN)
+_SAYS_NOTHING = re.compile(rb'(?:%s(?:""|0|null|true|false|\{\}|\[\]|[{}\[\]]),?)?(?s:\Z)' % _KEY)
+_known: dict[tuple[bytes, ...], bool] = {}
+
+
+def texts_in(raw: bytes) -> frozenset[str] | None:
+    """Return the texts in a checkpoint's canonical bytes, ids and times apart; None of bytes that are not canonical, or of
+    which it costs more to say so: with pairs of its own, with characters that cannot be seen.
+
+    Reading and writing take each text and each number as it is, or refuse it; only which are there, and which of them are
+    empty, decides on the form of a record. So of all records of one form the first alone is read and written to be compared.
+    """
+    if not raw.isascii():
+        text = raw.decode("utf-8", "replace").replace("\n", "")
+        if not text.isprintable() or "\ufffd" in text:
+            return None
+    lines = raw.split(b"\n")
+    if len(raw) > _LARGE or _NO_PAIRS not in lines:
+        return None
+    part = _part if max(map(len, lines)) < _LONG else _part.__wrapped__
+    forms, said = zip(*map(part, lines), strict=True)
+    if b"" in forms[:-1]:
+        return None
+    shape = tuple([form for form, _ in groupby(forms)])  # a list of many texts is one of two
+    is_whole = _known.get(shape)
+    if is_whole is None:
+        if len(_known) >= _MOST:
+            _known.clear()
+        is_whole = _known[shape] = _is_canonical(raw)
+    return frozenset(said) if is_whole else None
+
+
+def _is_canonical(raw: bytes) -> bool:
+    try:
+        return canonical(document(decode(raw))) == raw
+    except RecordError:
+        return False
+
+
+@lru_cache(maxsize=1 << 14)
+def _part(line: bytes) -> tuple[bytes, str]:
+    """Return the form of a line of canonical JSON, empty where it is of none, and its text, empty where it has none but an id
+    or a time."""
+    found = _SAYS.match(line)
+    if found is None:
+        return line if _SAYS_NOTHING.match(line) else b"", ""
+    before, text, after = found.groups()
+    own = text is None or _IS_OWN.match(line)
+    return before + b"." + after, "" if own else json.loads(b'"%s"' % text) if b"\\" in text else text.decode("utf-8")
