@@ -16,6 +16,7 @@ from gitbaton.base.codec.text import unique
 from gitbaton.base.errors import BatonError, RecordError, UsageError
 from gitbaton.base.model import Checkpoint, Oid, Stored
 from gitbaton.base.system.files import open_regular
+from gitbaton.base.system.parallel import mapped
 from gitbaton.base.values import replace, value
 from gitbaton.care.scanning.objects import is_clean
 from gitbaton.checkpoints import mirror
@@ -285,13 +286,23 @@ class _Import:
 def history_files(stored: Stored, taken: Collection[str] = (), *, written: bool = False) -> tuple[tuple[str, bytes], ...]:
     """Return the two files of one exported checkpoint: their names, told apart from those ``taken`` (in lower case), and
     bytes. ``written``: as ``exported_json`` has it."""
+    return _told_apart(_made(stored, written), taken)
+
+
+def _made(stored: Stored, written: bool) -> tuple[str, Oid, bytes, bytes]:
+    """Return the two files with the beginning of their names, and the id that tells them apart from others."""
     c = stored.checkpoint
     stem = f"{EXPORTED}{re.sub('[-:.]', '', timestamp(c.created))}_{_slug(c.label) if c.label else stored.id[:10]}"
-    for more in ("", f"_{stored.id[:10]}", f"_{stored.id}"):
+    return stem, stored.id, checkpoint_markdown(stored), exported_json(stored, written=written)
+
+
+def _told_apart(made: tuple[str, Oid, bytes, bytes], taken: Collection[str]) -> tuple[tuple[str, bytes], ...]:
+    stem, oid, *data = made
+    for more in ("", f"_{oid[:10]}", f"_{oid}"):
         if (stem + more + ".md").lower() not in taken:
             stem += more
             break
-    return (stem + ".md", checkpoint_markdown(stored)), (stem + ".json", exported_json(stored, written=written))
+    return tuple(zip((stem + ".md", stem + ".json"), data, strict=True))
 
 
 def _slug(label: str) -> str:
@@ -318,17 +329,17 @@ def export(baton: Baton, *, history: bool) -> list[str]:
         return warnings
     found = baton.store.everything(baton.store.chains()[0])
     warnings += [f"{in_quotes(problem.where)} is left out: {problem.reason}" for problem in found.problems]
-    redact = baton.redactor
-    told = [(s, True) if is_clean(redact, s) else (baton.exported([s])[0], False) for s in found.items]
-    del found
-    return warnings + mirror.write_files(baton.repo, where, _history(told))
+    return warnings + mirror.write_files(baton.repo, where, _history(baton, found.items[::-1]))
 
 
-def _history(told: list[tuple[Stored, bool]]) -> Iterator[tuple[str, bytes]]:
-    """Yield the files of checkpoints, the last first, as ``history_files``; none is held after that."""
-    taken: set[str] = set()
-    while told:
-        stored, written = told.pop()
-        pair = history_files(stored, taken, written=written)
+def _history(baton: Baton, items: Sequence[Stored]) -> Iterator[tuple[str, bytes]]:
+    """Yield the files of checkpoints, as ``history_files``, with what ``baton`` redacts redacted."""
+    redact, taken = baton.redactor, set[str]()
+
+    def made(stored: Stored) -> tuple[str, Oid, bytes, bytes]:
+        return _made(stored, True) if is_clean(redact, stored) else _made(baton.exported([stored])[0], False)
+
+    for files in mapped(made, items):
+        pair = _told_apart(files, taken)
         taken |= {name.lower() for name, _ in pair}
         yield from pair

@@ -1,0 +1,91 @@
+"""Parallel map: pure work on many things in two processes, where there are two processors."""
+
+from __future__ import annotations
+
+import fcntl
+import marshal
+import os
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+
+from gitbaton.base.system.files import write_all
+from gitbaton.base.values import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import IO, Any, TypeVar
+
+    T = TypeVar("T")
+    R = TypeVar("R")
+MANY = 2000
+"""Things from which on a second process pays."""
+_GROUP, _MOST = 32, 10_000  # things that are taken at a time, and how many groups of them there are
+_AHEAD = 1 << 20  # bytes that the copy may be ahead
+_NUMBER = 4  # bytes of the number of a group
+
+
+def mapped(work: Callable[[T], R], items: Sequence[T], least: int = MANY) -> Iterator[R]:
+    """Yield what ``work`` gives for each thing, in their order; of many, a copy of this process does those that it comes to
+    first. What the copy does not give, for whatever reason, is done here.
+
+    ``work`` changes nothing but what it remembers, and gives what ``marshal`` takes.
+    """
+    if len(items) < least or not _has_two():
+        yield from map(work, items)
+        return
+    size = max(_GROUP, len(items) // _MOST)
+    groups = [items[at : at + size] for at in range(0, len(items), size)]
+    del items
+    tickets, line = os.pipe()
+    os.write(line, b"".join(number.to_bytes(_NUMBER, "big") for number in range(len(groups))))
+    os.close(line)
+    results, told = os.pipe()
+    with suppress(OSError):
+        fcntl.fcntl(told, fcntl.F_SETPIPE_SZ, _AHEAD)
+    pid = os.fork()
+    if pid == 0:
+        try:
+            for ending in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(ending, signal.SIG_DFL)
+            os.close(results)
+            _do(work, groups, tickets, told)
+        finally:
+            os._exit(0)
+    os.close(told)
+    try:
+        with os.fdopen(results, "rb") as theirs:
+            done = 0
+            while done < len(groups):
+                mine = int.from_bytes(os.read(tickets, _NUMBER) or len(groups).to_bytes(_NUMBER, "big"), "big")
+                for number in range(done, mine):
+                    found = _read(theirs)
+                    yield from map(work, groups[number]) if found is None else found
+                    groups[number] = ()
+                if mine < len(groups):
+                    yield from map(work, groups[mine])
+                    groups[mine] = ()
+                done = mine + 1
+    finally:
+        os.close(tickets)
+        with suppress(OSError):
+            os.kill(pid, signal.SIGKILL)
+        with suppress(OSError):
+            os.waitpid(pid, 0)
+
+
+def _has_two() -> bool:
+    """Whether a process of this kind may use two processors; where that cannot be asked, it is not tried."""
+    return hasattr(os, "sched_getaffinity") and len(os.sched_getaffinity(0)) > 1
+
+
+def _do(work: Callable[[T], R], groups: Sequence[Sequence[T]], tickets: int, told: int) -> None:
+    while ticket := os.read(tickets, _NUMBER):
+        data = marshal.dumps([work(item) for item in groups[int.from_bytes(ticket, "big")]])
+        write_all(told, len(data).to_bytes(_NUMBER, "big") + data)
+
+
+def _read(theirs: IO[bytes]) -> Any:
+    """Return what the copy did of its next group; None where it is gone."""
+    size = int.from_bytes(theirs.read(_NUMBER), "big")
+    data = theirs.read(size)
+    return marshal.loads(data) if size and len(data) == size else None

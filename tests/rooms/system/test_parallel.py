@@ -1,0 +1,87 @@
+"""Parallel map: the same as a map, whatever becomes of the copy that does a part of it."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from gitbaton.base.system.parallel import mapped
+
+TWO = hasattr(os, "sched_getaffinity") and len(os.sched_getaffinity(0)) > 1
+ITEMS = list(range(2000))
+
+
+def told(number: int) -> tuple[int, bytes]:
+    return number, b"x" * number
+
+
+def begun() -> set[str]:
+    """Processes that this one has begun."""
+    return {pid for task in Path("/proc/self/task").iterdir() for pid in (task / "children").read_text().split()}
+
+
+def test_each_is_told_in_its_order() -> None:
+    before = begun()
+    assert list(mapped(told, ITEMS, 10)) == list(map(told, ITEMS))
+    assert begun() == before, "and nothing runs on"
+
+
+@pytest.mark.skipif(not TWO, reason="one processor")
+def test_a_copy_does_a_part_of_many_and_nothing_of_few() -> None:
+    assert {*mapped(lambda _: os.getpid(), ITEMS[:5], 10)} == {os.getpid()}
+    mine = os.getpid()
+
+    def waits(number: int) -> int:
+        if os.getpid() == mine and number == 0:
+            os.read(gate, 1)  # until the copy has done something
+        elif os.getpid() != mine and number < 200:
+            os.write(opened, b"x")
+        return os.getpid()
+
+    gate, opened = os.pipe()
+    try:
+        found = {*mapped(waits, ITEMS, 10)}
+    finally:
+        os.close(gate)
+        os.close(opened)
+    assert len(found) == 2 and mine in found
+
+
+def test_what_the_copy_does_not_give_is_done_here() -> None:
+    mine = os.getpid()
+
+    def dies(number: int) -> int:
+        if os.getpid() != mine and number >= 64:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return number
+
+    def fails(number: int) -> int:
+        if os.getpid() != mine:
+            raise ValueError("only there")
+        return number
+
+    def odd(number: int) -> object:
+        return number if os.getpid() == mine else object()
+
+    for work in (dies, fails, odd):
+        assert list(mapped(work, ITEMS, 10)) == ITEMS
+
+
+def test_an_error_is_raised_and_who_stops_early_leaves_nothing() -> None:
+    before = begun()
+
+    def wrong(number: int) -> int:
+        if number == 999:
+            raise ValueError("999")
+        return number
+
+    found = mapped(wrong, ITEMS, 10)
+    with pytest.raises(ValueError, match="999"):
+        assert list(found)
+    some = mapped(told, ITEMS, 10)
+    assert next(some) == told(0)
+    some.close()  # type: ignore[attr-defined]
+    assert begun() == before
