@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-__all__ = ["TYPE_CHECKING", "cast", "late", "replace", "value", "waiting"]
+__all__ = ["TYPE_CHECKING", "cast", "late", "replace", "value", "waiting", "waits"]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -69,9 +69,19 @@ def waiting(kind: type[T], rest: Callable[[str], object], /, **fields: object) -
     return made
 
 
+def waits(item: object) -> bool:
+    """Whether a value came into being by ``waiting``."""
+    return _rest_of(item) is not None
+
+
+def _rest_of(item: object) -> Callable[[str], object] | None:
+    found: Callable[[str], object] | None = getattr(item, "_rest", None)
+    return found
+
+
 def replace(item: T, /, **changes: Any) -> T:
     """A new value of the same class with some fields changed; fields that were not read yet still wait."""
-    rest = getattr(item, "_rest", None)
+    rest = _rest_of(item)
     if rest is None:
         return type(item)(**{**_fields(item), **changes})
     made, put = object.__new__(type(item)), object.__setattr__

@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from itertools import islice
 from zlib import compress
 
 from gitbaton.agents.transcripts.layout import kept
@@ -207,21 +206,16 @@ def _found(
 ) -> Inventory:
     """Return all of it with what it reaches, but for what is ``broken``; refs that turn out to be are added to that. Raises
     RecordError, GitError where something of that cannot be read."""
-    chains: dict[str, CheckpointChain] = {}
-    conversations: list[Conversation] = []
     asked = _asked(refs, wanted)
-    begin = {ref: oid for ref, oid in sorted(asked.items()) if ref not in broken and ref.startswith((CHAINS, SAFETY, IMPORTED))}
-    walked = store.objects.chains(begin.values())
-    read = store.objects.read_many([at for oid in begin.values() for at in walked.get(oid, ())], MAX_COMMIT)
+    chains, amiss = _chains(store, asked, broken, brief=True)
+    if not store.sound:
+        chains, amiss = _chains(store, asked, broken, brief=False)
+    broken |= amiss
+    conversations: list[Conversation] = []
     for ref, oid in sorted(asked.items()):
-        if ref in broken:
-            continue
+        name = conversation_name(ref) if ref not in broken else None
         try:
-            if ref in begin:
-                oids = walked.get(oid, [])
-                chains[ref] = _chain(store, ref, oid, list(zip(oids, islice(read, len(oids)), strict=True)))
-            elif name := conversation_name(ref):
-                conversations.append(_conversation(store, ref, oid, *name))
+            conversations += [_conversation(store, ref, oid, *name)] if name else []
         except (RecordError, GitError) as error:
             broken[ref] = error.message
     tips = {tip_ref(chain.name): chain for ref, chain in chains.items() if ref.startswith(CHAINS)}
@@ -252,6 +246,27 @@ def _found(
     )
 
 
+def _chains(
+    store: Store, refs: Mapping[str, Oid], broken: Collection[str], *, brief: bool
+) -> tuple[dict[str, CheckpointChain], dict[str, str]]:
+    """Return the chains at some refs, and those that are broken, each with why. With ``brief`` it counts only where the store
+    is ``sound`` afterwards."""
+    chains, wrong = dict[str, CheckpointChain](), dict[str, str]()
+    begin = {ref: oid for ref, oid in sorted(refs.items()) if ref not in broken and ref.startswith((CHAINS, SAFETY, IMPORTED))}
+    with store.ahead([*begin.values()], brief=brief):
+        walked = store.linked([*begin.values()])
+        listed = {ref: walked.get(oid, []) for ref, oid in begin.items()}
+        known = {ref: store.in_brief(track_of(ref) if ref.startswith(CHAINS) else None, oids) for ref, oids in listed.items()}
+        read = store.objects.read_many([at for ref, oids in listed.items() for at in oids if at not in known[ref]], MAX_COMMIT)
+        for ref, oids in listed.items():
+            commits = [(at, known[ref][at] if at in known[ref] else next(read)) for at in oids]
+            try:
+                chains[ref] = _chain(store, ref, begin[ref], commits)
+            except (RecordError, GitError) as error:
+                wrong[ref] = error.message
+    return chains, wrong
+
+
 def _reach(
     store: Store, whole: Collection[str], chains: Iterable[CheckpointChain], mine: Sequence[Oid], others: Sequence[Oid]
 ) -> frozenset[Oid]:
@@ -275,7 +290,7 @@ def _reach(
     return frozenset(reached - since)
 
 
-def _chain(store: Store, ref: str, tip: Oid, commits: Sequence[tuple[Oid, Object | None]]) -> CheckpointChain:
+def _chain(store: Store, ref: str, tip: Oid, commits: Sequence[tuple[Oid, Object | Stored | None]]) -> CheckpointChain:
     """Return a chain, every commit of it, down to the root. Raises RecordError that says what is broken, GitError."""
     track = track_of(ref) if ref.startswith(CHAINS) else None
     items: list[Stored] = []
@@ -285,7 +300,7 @@ def _chain(store: Store, ref: str, tip: Oid, commits: Sequence[tuple[Oid, Object
                 ref=ref, name=track or ref.removeprefix(SAFETY).removeprefix(IMPORTED), tip=tip, items=tuple(items)
             )
         try:
-            items.append(store.stored(found, track, oid))
+            items.append(found if isinstance(found, Stored) else store.stored(found, track, oid))
         except RecordError as error:
             raise RecordError(error.message if oid in error.message else f"commit {oid}: {error.message}") from None
     raise RecordError("its chain does not begin at the root")
@@ -333,7 +348,9 @@ def copies(
     rest: list[tuple[str, str | None, Oid]] = [
         (ref, name, found.refs[ref]) for ref, _, name in asked if found.refs[ref] not in own.get(name, ())
     ]
-    read = store.several(rest)
+    with store.ahead([oid for _, _, oid in rest], brief=True):
+        read = [*store.several(rest)]
+    found_there = iter(read if store.sound else [*store.several(rest)])
     for ref, remote, name in asked:
         at = own.get(name, {}).get(found.refs[ref])
         if at is not None:  # what ours holds was read, down to the root
@@ -342,7 +359,7 @@ def copies(
                 once.setdefault(stored.id, stored)
             items, whole = tuple(once.values()), True
         else:
-            history = next(read)
+            history = next(found_there)
             if isinstance(history, GitError):
                 raise history
             items, whole = (history.items, not history.problems) if isinstance(history, History) else ((), False)

@@ -18,7 +18,7 @@ from gitbaton.base.errors import (
     RefConflictError,
     UsageError,
 )
-from gitbaton.base.model import Oid, Stored
+from gitbaton.base.model import Agent, Oid, Stored
 from gitbaton.base.system.files import acquire, closing_fd
 from gitbaton.base.values import replace, value
 from gitbaton.care.retention.inventory import CheckpointChain, Conversation, Inventory, copies, freed
@@ -28,6 +28,7 @@ from gitbaton.checkpoints.baton import Baton
 from gitbaton.checkpoints.render import in_shell
 from gitbaton.checkpoints.store import NOTES, TIPS, Store, chain_ref, tip_ref
 from gitbaton.checkpoints.store.chain import replay
+from gitbaton.checkpoints.store.facts import session_digest
 from gitbaton.checkpoints.store.join import links
 from gitbaton.checkpoints.store.read import NONE
 from gitbaton.checkpoints.store.refs import META, REMOTES, RUNS, THREADS
@@ -166,10 +167,11 @@ def _conversations(baton: Baton, found: Inventory, gone: set[Oid], now: datetime
         stay += [s for s in copy.items if not found.meta.dropped(s.id)]
         read += [s.commit for s in copy.items]
     baton.store.facts.keep(read)
-    named = {(s.checkpoint.agent.name, s.checkpoint.agent.session) for s in stay if s.checkpoint.agent and s.id not in gone}
+    known = ((s, baton.store.facts.session(s.commit)) for s in stay if s.id not in gone)
+    named = {session_digest(s.checkpoint.agent) if told is None else told for s, told in known}
     least = now - timedelta(days=DAYS)
     old = (talk for talk in found.conversations if talk.newest < least)
-    return tuple(talk for talk in old if (talk.agent, talk.session) not in named)
+    return tuple(talk for talk in old if session_digest(Agent(name=talk.agent, session=talk.session)) not in named)
 
 
 def _revision(baton: Baton, made: PrunePlan) -> Revision:

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from gitbaton.base.codec import ROOT_MESSAGE, decode, decode_track, earlier_ids, in_quotes, known, parse_note, payload
 from gitbaton.base.errors import MENDS, BatonError, GitError, GitTimeoutError, NotFoundError, RecordError, RefConflictError
 from gitbaton.base.model import BESIDE, STEPPING, UNBORN, Checkpoint, Oid, Stored
-from gitbaton.base.values import TYPE_CHECKING, replace, value
+from gitbaton.base.values import TYPE_CHECKING, replace, value, waits
 from gitbaton.checkpoints.store.facts import MANY, RecordFacts
 from gitbaton.checkpoints.store.provenance import IMPORTS, STATES, Ours, of_track
 from gitbaton.checkpoints.store.refs import (
@@ -233,7 +233,7 @@ class Chains:
         if found.kind != "commit" or found.data is None:
             raise RecordError(f"{found.kind} {found.oid} of {found.size} bytes is not a checkpoint's commit")
         seen = self.recalled(found.oid)
-        if seen is not None and seen.checkpoint.track == track:
+        if seen is not None and seen.checkpoint.track == track and not waits(seen):
             return seen
         commit = parse_commit(found.data)
         if not 1 <= len(commit.parents) <= 2:
@@ -347,7 +347,7 @@ class Chains:
             self._recalled = {}
 
     def recalled(self, commit: Oid) -> Stored | None:
-        """Return the checkpoint of a commit that needs not be read again."""
+        """Return the checkpoint of a commit that needs not be read again to know its id and what a row of facts says."""
         return self._recalled.get(commit)
 
     def walk(self, start: Oid) -> list[Oid]:
@@ -384,7 +384,7 @@ class Chains:
             import hashlib  # noqa: F401 - then objects are named by it, which is worth it for so many
 
             self.facts.load()
-        brief = [self._in_brief(track, oids) for (_, track, _), oids in zip(asked, listed, strict=True)]
+        brief = [self.in_brief(track, oids) for (_, track, _), oids in zip(asked, listed, strict=True)]
         read = self.objects.read_many(
             [o for oids, of in zip(listed, brief, strict=True) for o in oids if o not in of], MAX_COMMIT
         )
@@ -407,8 +407,8 @@ class Chains:
             except (RecordError, NotFoundError, GitError) as error:
                 yield error
 
-    def _in_brief(self, track: str | None, oids: Sequence[Oid]) -> dict[Oid, Stored]:
-        """Return those of a chain's commits that need not be read now."""
+    def in_brief(self, track: str | None, oids: Sequence[Oid]) -> dict[Oid, Stored]:
+        """Return those checkpoints of a chain, by their commits, that need not be read now, as ``ahead`` says."""
         if track is None or not self._brief:
             return {}
         ours, strange = self.ours.among(of_track(track)), self._is_strange(track)

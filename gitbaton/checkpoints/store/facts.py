@@ -12,7 +12,7 @@ from datetime import datetime
 from gitbaton import __version__
 from gitbaton.base.codec import canonical, document, earlier_ids, known, payload
 from gitbaton.base.errors import MENDS, BatonError, RecordError
-from gitbaton.base.model import Checkpoint, FileState, Oid, Stored, WorktreeId, is_turn
+from gitbaton.base.model import Agent, Carried, Checkpoint, FileState, Oid, Stored, WorktreeId, is_turn
 from gitbaton.base.system.files import read_or_none
 from gitbaton.base.values import waiting
 from gitbaton.git.objects import digest, object_id, parse_commit
@@ -20,10 +20,12 @@ from gitbaton.git.repo import Repo, drop, put
 
 MANY = 1000
 """Records from which on it is worth it to keep what they say."""
-_HEADER = f"gitbaton facts 1 {__version__}"
+_HEADER = f"gitbaton facts 2 {__version__}"
 LABEL = re.compile(rb'\n  "label": (?:null|"([^"\\]*)"),\n')
 _HEAD = re.compile(rb'\n  "head": (?:null|"([0-9a-f]{40}|[0-9a-f]{64})"),\n')
-_ID, _TREE, _BASE, _HEADS, _PREVIOUS, _BEGAN, _CREATED, _PLACE, _FLAGS = range(1, 10)  # of a row, after the commit
+_ID, _TREE, _BASE, _HEADS, _PREVIOUS, _BEGAN, _CARRIED, _SESSION, _CREATED, _PLACE, _FLAGS = range(
+    1, 12
+)  # of a row, after the commit
 _KINDS = {"M": "manual", "A": "auto", "S": "safety", "I": "imported"}
 _ABSENT = {"turn": "t", "restore": "r", "imported": "i", "label": "l"}  # fields that a record has only with a flag
 _SECOND = len("2026-01-01T00:00:00")  # early records have no more of a work tree's time
@@ -35,7 +37,8 @@ class RecordFacts:
     """Facts of the records of one repository. Nothing is read before ``load``, and nothing written before ``keep``.
 
     A row has a commit, the checkpoint's id, the commit's tree and base, and the record's head, the checkpoint before it,
-    that which its turn began from, when it was created, and when its work tree was met: none without files. Its flags: the
+    that which its turn began from, that with the words that it carries, the digest of its agent's session, when it was
+    created, and when its work tree was met: none without files. Its flags: the
     kind, or ``-`` where only the ids are known; ``w`` where its bytes are canonical, whoever wrote them; ``p`` where
     nothing but its id or its head can mean it; ``e`` where its turn was ended by another, ``s`` where only its step tells
     of a turn; and those of fields that not every record has.
@@ -78,6 +81,11 @@ class RecordFacts:
         row = self._full(commit)
         return ("".join(flag for flag in "tes" if flag in row[_FLAGS]), row[_BEGAN]) if row else None
 
+    def session(self, commit: Oid) -> str | None:
+        """Return the ``session_digest`` of a record, empty where no agent took it; None without a row."""
+        row = self._full(commit)
+        return row[_SESSION] if row else None
+
     def has_files(self, commit: Oid) -> bool | None:
         """Whether the record of a commit is of files; None without a row."""
         row = self._full(commit)
@@ -110,6 +118,8 @@ class RecordFacts:
             c.head or "",
             c.previous or "",
             (c.turn.began if c.turn is not None else None) or "",
+            c.carried.id if c.carried is not None else "",
+            session_digest(c.agent),
             c.created.isoformat(),
             c.files.worktree.created.isoformat() if c.files is not None else "",
             "".join(flag for flag, holds in flags if holds),
@@ -121,7 +131,7 @@ class RecordFacts:
         nothing else can mean it."""
         if self._rows is None or commit in self._rows or (head := _heads(raw)) is None:
             return
-        self._note((commit, oid, "", "", head, "", "", "", "", _IDS_ALONE + "p"))
+        self._note((commit, oid, "", "", head, "", "", "", "", "", "", _IDS_ALONE + "p"))
 
     def _note(self, row: Sequence[str]) -> None:
         line = " ".join(row)
@@ -223,9 +233,17 @@ class _Later:
             return row[_PREVIOUS] or None
         if name == "files":
             return waiting(FileState, self.of_files, tree=row[_TREE]) if row[_PLACE] else None
+        if name == "carried":
+            return waiting(Carried, self.of_carried, id=row[_CARRIED]) if row[_CARRIED] else None
+        if name == "agent" and not row[_SESSION]:
+            return None
         if name in _ABSENT and _ABSENT[name] not in row[_FLAGS]:
             return None
         return getattr(self._read()[1], name)
+
+    def of_carried(self, name: str) -> object:
+        """Return a field of the words that it carries."""
+        return getattr(self._read()[1].carried, name)
 
     def of_files(self, name: str) -> object:
         """Return a field of its file state."""
@@ -237,6 +255,11 @@ class _Later:
         """Return a field of its work tree."""
         files = self._read()[1].files
         return getattr(files.worktree if files is not None else None, name)
+
+
+def session_digest(agent: Agent | None) -> str:
+    """Return a digest of an agent's name and session, by which sessions can be told apart; empty without an agent."""
+    return digest("sha1", ascii((agent.name, agent.session)).encode()).hex() if agent is not None else ""
 
 
 def _heads(raw: bytes) -> str | None:

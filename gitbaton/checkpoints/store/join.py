@@ -229,7 +229,9 @@ def joined(
         return JoinPlan()
     own = _commits(store, track, tip.oid if tip is not None else None)
     kept = _untouched(store, own, coming, dropped)
-    have = linked(store, track, own[kept:])
+    seen = ((oid, store.recalled(oid)) for oid in own[kept:])  # what was read and is dropped needs no place
+    gone = {oid: stored.id for oid, stored in seen if stored is not None and dropped(stored.id)}
+    have = linked(store, track, [oid for oid in own[kept:] if oid not in gone])
     union = [link for link in merged(have, coming) if not dropped(link.id)]
     below, tree = _below(store, own, kept)
     objects, placed = on_top(store.objects.algorithm, below, tree, union)
@@ -239,9 +241,10 @@ def joined(
     if last == old:
         return JoinPlan(links=tuple(placed), kept=kept)
     before, after = {link.id: link.base for link in have}, {link.id for link in placed}
+    ids = gone | {link.commit: link.id for link in have if link.commit is not None}
     return JoinPlan(
         fresh=tuple(link for link in placed if link.id not in before),
-        removed=tuple(link.id for link in have if link.id not in after),
+        removed=tuple(ids[oid] for oid in own[kept:] if ids[oid] not in after),
         objects=tuple(objects),
         change=RefChange(name=chain_ref(track), new=last, old=old),
         links=tuple(placed),
@@ -272,7 +275,10 @@ def marks(store: Store, oids: Sequence[Oid]) -> Iterator[Mark | None]:
     unknown = _payloads(store, [oid for oid in oids if store.recalled(oid) is None])
     for oid in oids:
         stored = store.recalled(oid)
-        yield _mark(store, stored.raw if stored is not None else next(unknown), stored)
+        if stored is not None:
+            yield timestamp(stored.checkpoint.created).encode(), stored.id
+        else:
+            yield _mark(store, next(unknown))
 
 
 def telling(store: Store, tips: Mapping[str, Oid], ids: Collection[Oid]) -> set[str]:
@@ -309,11 +315,9 @@ def having(store: Store, tips: Mapping[str, Oid], drops: Meta, named: Collection
     return sorted(track for track, walk in walks.items() if walk[-1] != store.root or not found.isdisjoint(walk))
 
 
-def _mark(store: Store, raw: bytes, known: Stored | None = None) -> Mark | None:
+def _mark(store: Store, raw: bytes) -> Mark | None:
     times = _CREATED.findall(raw)
-    if len(times) != 1:
-        return None
-    return times[0], known.id if known is not None else object_id(store.objects.algorithm, "blob", raw)
+    return (times[0], object_id(store.objects.algorithm, "blob", raw)) if len(times) == 1 else None
 
 
 def _below(store: Store, own: Sequence[Oid], kept: int) -> tuple[Oid, Oid]:

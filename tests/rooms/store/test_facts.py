@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,9 @@ def asked(box: Sandbox) -> list[tuple[str, ...]]:
         ("show", "--json", "L3"),
         ("restore", oid[:9], "--dry-run"),
         ("tracks", "--porcelain"),
+        ("prune", "--keep-last", "1", "--dry-run", "--json"),
+        ("prune", "--keep-last", "1", "--drop-milestones", "--dry-run", "--json"),
+        ("forget", oid[:9], "--dry-run", "--json"),
     ]
 
 
@@ -77,7 +81,7 @@ def test_no_answer_is_another_one_with_them(box: Sandbox, monkeypatch: pytest.Mo
     assert answers(box, monkeypatch, 1) == plain
     whole = kept(box).read_bytes()
     assert answers(box, monkeypatch, 1) == plain and kept(box).read_bytes() == whole
-    others = (b"", b"x", whole[:-30], whole + whole[-30:], whole.replace(b" ", b"  "), whole.replace(b"facts 1", b"facts 0"))
+    others = (b"", b"x", whole[:-30], whole + whole[-30:], whole.replace(b" ", b"  "), whole.replace(b"facts 2", b"facts 1"))
     for other in others:
         kept(box).write_bytes(other)
         assert answers(box, monkeypatch, 1) == plain and kept(box).read_bytes() == whole, other[:50]
@@ -120,6 +124,22 @@ def test_what_is_damaged_since_is_told_as_without_them(box: Sandbox, monkeypatch
     with_them = answers(box, monkeypatch, 1)
     kept(box).unlink()
     assert answers(box, monkeypatch, NEVER) == with_them
+
+
+@pytest.mark.deep
+def test_a_prune_removes_the_same_with_them(box: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    def pruned(name: str) -> str:
+        shutil.copytree(box.path, box.path.parent / name, symlinks=True)
+        there = Sandbox(box.path.parent / name)
+        done = there.here("prune", "--keep-last", "1", "--yes", "--json")
+        refs = there.git("for-each-ref", "--format=%(objectname) %(refname)", "refs/baton", "refs/checkpoints", "refs/notes")
+        there.fsck()
+        return done.out + done.err + refs
+
+    plain = pruned("plain")
+    answers(box, monkeypatch, 1)
+    assert kept(box).exists() and plain.count('"kind"') > 3
+    assert pruned("known") == plain
 
 
 @pytest.mark.deep
