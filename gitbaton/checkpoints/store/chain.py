@@ -257,6 +257,16 @@ class Chains:
         self.facts.learn(stored, written, strict=not sure)
         return stored
 
+    @contextmanager
+    def reading(self, track: str | None) -> Iterator[None]:
+        """Read commits of a track, by ``stored``, and of no other: what is ours of it is looked at once for all; of None not."""
+        if track is not None:
+            self._mine = track, self.ours.among(of_track(track))
+        try:
+            yield
+        finally:
+            self._mine = None, frozenset()
+
     def mark(self, track: str, ids: Iterable[Oid]) -> None:
         """Record that checkpoints of a track are foreign, whatever made them. Called with the lock held."""
         self.ours.drop(of_track(track), frozenset(ids), mixed=True)
@@ -395,12 +405,8 @@ class Chains:
                 if oid not in links or first is None or (isinstance(first, Object) and first.kind != "commit"):
                     yield self.chain(ref, track)
                 else:
-                    if track is not None and len(found) > len(of):
-                        self._mine = track, self.ours.among(of_track(track))
-                    try:
+                    with self.reading(track if len(found) > len(of) else None):
                         history = self._read(ref, track, oids, iter(found))
-                    finally:
-                        self._mine = None, frozenset()
                     if self.kept is not None and oids == [*(s.commit for s in history.items), self.root]:
                         self.kept[track, oid] = history.items
                     yield history

@@ -157,7 +157,8 @@ def _commits(store: Store, track: str, start: Oid | None) -> list[Oid]:
 
 def linked(store: Store, track: str, oids: Sequence[Oid]) -> list[Link]:
     """Return chain commits, the oldest first, without their places. Raises RecordError for one that is broken."""
-    found = list(_records(store, track, oids))
+    with store.reading(track):
+        found = list(_records(store, track, oids))
     bases = _bases(store, found)
     return [
         Link(
