@@ -317,19 +317,21 @@ def kinds(repo: Repo, oids: Iterable[Oid]) -> dict[Oid, str]:
     """Return the kind of each of some objects that git can read to its end. Git stops at the first corrupt one, and says
     nothing of those that come after it."""
     process = repo.git.start("cat-file", "--batch", "--buffer", stdin="".join(f"{oid}\n" for oid in oids).encode())
-    found, data, at, last = dict[Oid, str](), b"", 0, (b"", b"")
+    found, data, at, last = list[bytes](), b"", 0, b""
     for piece in process.pieces():
         data, at = data[at:] + piece, max(at - len(data), 0)
         while at <= len(data):
-            found |= {last[0].decode("ascii"): last[1].decode("ascii")} if last[1] else {}
-            last, end = (b"", b""), data.find(b"\n", at)
+            if last:
+                found.append(last)
+            last, end = b"", data.find(b"\n", at)
             if end < 0:
                 break
-            oid, _, said = data[at:end].partition(b" ")
-            kind, _, size = said.partition(b" ")
-            at, last = end + 1 + (int(size) + 1 if size else 0), (oid, kind if size else b"")
+            said, _, size = data[at:end].rpartition(b" ")
+            at = end + 1
+            if size.isdigit():  # else it is missing
+                at, last = at + int(size) + 1, said
     process.finish()
-    return found
+    return dict(row.decode("ascii").split(" ", 1) for row in found)
 
 
 def built_on(repo: Repo, bases: Collection[Oid]) -> dict[Oid, Oid]:

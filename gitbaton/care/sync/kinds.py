@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from functools import partial
+from functools import cached_property, partial
 from itertools import islice
 
 from gitbaton.agents.transcripts.layout import sessions_of
@@ -25,7 +25,7 @@ from gitbaton.checkpoints.store.read import SLACK
 from gitbaton.checkpoints.store.refs import IMPORTED, META, RUNS, SIGNATURES, TRANSCRIPTS, fetched_ref, signatures_ref
 from gitbaton.checkpoints.store.signatures import SignatureSet
 from gitbaton.checkpoints.store.write import NOBODY
-from gitbaton.git.objects import NewObject, TreeEntry, author_at, find_notes, read_notes, walk_notes
+from gitbaton.git.objects import NewObject, Object, TreeEntry, author_at, find_notes, read_notes, walk_notes
 from gitbaton.git.reffiles import below
 from gitbaton.runs.journal.chain import read
 
@@ -141,6 +141,11 @@ class ChainComparison:
             self._ids[tip] = known if len(known) == len(found) else [link.id for link in links(self.store, track, tip)]
         return self._ids[tip]
 
+    @cached_property
+    def _twins(self) -> Mapping[str, str]:
+        """The remote's tracks by what they look like."""
+        return {looks(name): name for name in reversed([*self.seen.tracks])}
+
     def _refused(
         self, track: str, reason: str, *, count: int = 0, forgotten: int = 0, hint: str = "", broken: bool = False
     ) -> Move:
@@ -177,8 +182,8 @@ class ChainComparison:
                 f"{counted(gone, 'checkpoint')} of {in_quotes(track)} removed by others {_be(gone)} still here",
                 count=gone,
             )
-        twin = next((name for name in self.seen.tracks if looks(name) == looks(track)), track)
-        if seen is None and twin != track:
+        twin = self._twins.get(looks(track), track) if seen is None else track
+        if twin != track:
             reason = f"{self.shown} has another: {alike(track, twin)}"
             return self._refused(track, reason, hint="go on under another name: git baton snapshot --track NAME STEP")
         if seen is None or seen in path:
@@ -527,15 +532,18 @@ def _differing(store: Store, *commits: Oid | None) -> Iterator[tuple[Oid, bytes,
     for tree in (first, second):
         if tree is not None:
             read_notes(store.objects, tree, found, known)
+    rows = list[tuple[Oid, list[Oid], list[Oid]]]()
     for target in dict.fromkeys(found):
         blobs, others = (find_notes(store.objects, tree, target, known) for tree in (first, second))
-        if blobs != others:
-            yield target, _raw(store, blobs), _raw(store, others)
+        rows += [(target, blobs, others)] if blobs != others else []
+    read = store.objects.read_many([oid for _, blobs, others in rows for oid in (*blobs, *others)])
+    for target, blobs, others in rows:
+        yield target, _raw(islice(read, len(blobs)), len(blobs)), _raw(islice(read, len(others)), len(others))
 
 
-def _raw(store: Store, blobs: Sequence[Oid]) -> bytes:
-    """Return the text of a note with these blobs. Raises RecordError for one that cannot be read."""
-    read = [found.data for found in store.objects.read_many(blobs) if found is not None and found.kind == "blob"]
-    if len(read) != len(blobs) or None in read:
+def _raw(blobs: Iterable[Object | None], count: int) -> bytes:
+    """Return the text of a note with so many blobs. Raises RecordError for one that cannot be read."""
+    read = [found.data for found in blobs if found is not None and found.kind == "blob"]
+    if len(read) != count or None in read:
         raise RecordError("a note cannot be read")
     return b"\n".join(data for data in read if data is not None)

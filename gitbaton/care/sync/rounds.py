@@ -230,7 +230,8 @@ class _JoinPlan:
     def _signatures(self, track: str) -> None:
         """Plan to take in the signatures of one fetched track; where they cannot be read, a warning."""
         ref = signatures_ref(track)
-        theirs, own = self.seen.refs.get(ref), self.store.objects.info(ref)
+        theirs = self.seen.refs.get(ref)
+        own = self.store.objects.info(ref) if theirs is not None else None
         if theirs is None or ref in self.apart or (own is not None and own.oid == theirs):
             return
         try:

@@ -259,7 +259,7 @@ class Chains:
 
     @contextmanager
     def reading(self, track: str | None) -> Iterator[None]:
-        """Read commits of a track, by ``stored``, and of no other: what is ours of it is looked at once for all; of None not."""
+        """Read commits of one track by ``stored``: what is ours of it is looked at once for all of them; None: of any track."""
         if track is not None:
             self._mine = track, self.ours.among(of_track(track))
         try:

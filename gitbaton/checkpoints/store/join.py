@@ -74,7 +74,7 @@ class Link:
     @property
     def earlier(self) -> tuple[Oid, ...]:
         """The ids that it had before its track was renamed or brought back, the newest first. Raises as ``carries``."""
-        return earlier_ids(payload(self.message))
+        return earlier_ids(payload(self.message)) if b'"was"' in self.message else ()
 
 
 @value

@@ -559,6 +559,8 @@ def unreadable_refs(store: Chains, refs: Mapping[str, Oid]) -> dict[str, str]:
     ref has, each with why. The objects below are not looked at: see ``torn_refs``."""
     found, known = dict[str, str](), readable_kinds(store, refs.values())
     for ref, oid in refs.items():
+        if known.get(oid) == ("blob" if ref.startswith(TIPS) else "commit"):
+            continue
         # Of a remote's signatures whoever reads them says what they are, and the next push replaces what is none.
         fetched = ref.startswith(REMOTES) and "/late/" not in ref and "/signatures/" not in ref
         wanted = "blob" if ref.startswith(TIPS) else "commit" if ref.startswith(_COMMITS) or fetched else None

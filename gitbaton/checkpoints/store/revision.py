@@ -152,7 +152,8 @@ class Revision:
         begun = dict[str, list[Oid]]()
         for track, plan in plans.items():
             name, theirs = of_track(track), self._foreign.get(track, set())
-            fresh = [link.id for link in plan.fresh if not ours.has(name, link.id)]
+            known_here = ours.among(name)
+            fresh = [link.id for link in plan.fresh if link.id not in known_here]
             mine = begun[track] = [oid for oid in fresh if oid not in theirs]
             if plan.altered:  # what a restore of it brings may not be what was captured here
                 ours.drop(name, plan.altered, mixed=True)
