@@ -566,8 +566,9 @@ class Checkpoint:
         """Its decisions in the order of their numbers; where nothing more is known of them, all are its own."""
         known = self.standing.decisions if self.standing else ()
         known = known or tuple(Decided(number=number) for number, _ in enumerate(self.decisions, 1))
+        written = self.written
         return tuple(
-            Decision(text=text, number=m.number, made=m.made or self.written, about=m.about, foreign=m.foreign)
+            Decision(text=text, number=m.number, made=m.made or written, about=m.about, foreign=m.foreign)
             for text, m in zip(self.decisions, known, strict=True)
         )
 

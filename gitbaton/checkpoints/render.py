@@ -419,7 +419,10 @@ def quote(rows: Iterable[str], stored: Stored) -> list[str]:
 
 def decision_texts(stored: Stored) -> list[str]:
     """Return the decisions of a checkpoint, those of others quoted where the checkpoint as a whole is not."""
-    known = ((one.text, one.foreign and not stored.foreign_words) for one in stored.checkpoint.decided)
+    c = stored.checkpoint
+    if c.standing is None:  # all are its own
+        return list(c.decisions)
+    known = ((one.text, one.foreign and not stored.foreign_words) for one in c.decided)
     return ["> " + text.replace("\n", "\n> ") if quoted else text for text, quoted in known]
 
 

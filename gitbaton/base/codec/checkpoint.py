@@ -56,7 +56,7 @@ from gitbaton.base.model import (
     Withdrawn,
     WorktreeId,
 )
-from gitbaton.base.values import waiting
+from gitbaton.base.values import cast, waiting
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -609,11 +609,12 @@ def _later(raw: bytes, name: str) -> object:
                 return waiting(Carried, partial(_later_carried, piece), tree=tree, foreign=foreign)
         if name == "files" and (worktree := _WORKTREE.search(_piece(raw, name) or b"")) is not None:
             return waiting(FileState, partial(_later_files, raw), worktree=_worktree(worktree[0]))
+        if name == "standing":
+            piece, decisions = _piece(raw, name), _repeated("decisions", _piece(raw, "decisions") or b"")
+            return None if piece is None else _stands(piece, len(cast("tuple[str, ...]", decisions)))
         r = _part(raw, name) if name != "observed" else _seen(raw)
         if r is None:
             return None
-        if name == "standing":
-            return _standing(Reader(r.value[name], "record.standing"), len(known(raw).decisions))
         if name == "observed":  # what lists ask for is read with it; the JSON is not kept
             return waiting(Observed, partial(_later_observed, raw), asked=_OBSERVED["asked"](r), turns=r.count("turns", 0))
         return _FIELDS[name](r)
@@ -686,6 +687,11 @@ def _piece(raw: bytes, name: str) -> bytes | None:
 
 
 @lru_cache(maxsize=256)
+def _stands(piece: bytes, count: int) -> Standing:
+    return _standing(Reader(json.loads(b"{" + piece + b"}")["standing"], "record.standing"), count)
+
+
+@lru_cache(maxsize=1024)
 def _repeated(name: str, piece: bytes) -> object:
     return _FIELDS[name](Reader(json.loads((b"{" + piece + b"}").decode("utf-8")), "record"))
 
@@ -701,7 +707,7 @@ _OF_CARRIED = re.compile(
     rb'\n    "tree": (?:null|"([0-9a-f]{40,64})"),\n    "turns": [0-9]+,\n    "operation": (?:null|"[^\n]*"),\n'
     rb'    "foreign": (true|false)[,\n]'
 )
-_REPEATED = ("agent", "label", "branch")  # what one checkpoint after the other says in the same bytes
+_REPEATED = ("agent", "label", "branch", "decisions", "extra")  # what one checkpoint after the other says in the same bytes
 _FIELDS: dict[str, Callable[[Reader], Any]] = {
     "agent": lambda r: _agent(agent) if (agent := r.maybe_object("agent")) else None,
     "files": lambda r: _files(files) if (files := r.maybe_object("files")) else None,

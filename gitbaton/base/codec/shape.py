@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import re
-from functools import lru_cache
 from itertools import groupby
 
 from gitbaton.base.codec.checkpoint import decode, document
@@ -13,18 +12,21 @@ from gitbaton.base.codec.text import canonical
 from gitbaton.base.errors import RecordError
 
 _LARGE = 128 << 10  # bytes from which on the JSON may list fewer paths than there are
-_LONG = 400  # bytes of a line that is met once
+_LONG, _LINES = 400, 1 << 14  # bytes of a line that is remembered, and how many
 _MOST = 1000  # shapes that are known at a time
 _NO_PAIRS = b'  "extra": {},'
 _KEY = rb' *(?:"(?!b64")[^"\\]*": )?'
-_OWN = (  # ids and times by these names
-    rb'"(?:id|head|tree|previous|created|at|ended|started|began|until|made|changed|milestone)": '
-    rb'"(?:[0-9a-f]{40}|[0-9a-f]{64}|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}\.[0-9]{6}Z)"'
-)
+# An id or a time, of which a part stays that no JSON holds, and the names by which it is no text.
+_OWN = re.compile(rb'": "(?:[0-9a-f]{40}|[0-9a-f]{64}|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}\.[0-9]{6}Z)"')
+_MARKED = b'": \0'
+_NAMES = rb"id|head|tree|previous|created|at|ended|started|began|until|made|changed|milestone|said"
+# A text that is not empty, or a number but zero, with what stands around it; and a line without.
 _SAYS = re.compile(rb'(%s)(?:"((?:[^"\\\x00-\x1f\x7f]|\\["\\nt])+)"|[1-9][0-9]{0,14})(,?)(?s:\Z)' % _KEY)
-_IS_OWN = re.compile(rb" *%s,?(?s:\Z)" % _OWN)
-_SAYS_NOTHING = re.compile(rb'(?:%s(?:""|0|null|true|false|\{\}|\[\]|[{}\[\]]),?)?(?s:\Z)' % _KEY)
+_SAYS_NOTHING = re.compile(
+    rb'(?:(?:%s(?:""|0|null|true|false|\{\}|\[\]|[{}\[\]])| *"(?:%s)": \x00),?)?(?s:\Z)' % (_KEY, _NAMES)
+)
 _known: dict[tuple[bytes, ...], bool] = {}
+_parts: dict[bytes, tuple[bytes, str]] = {}
 
 
 def texts_in(raw: bytes) -> frozenset[str] | None:
@@ -38,11 +40,15 @@ def texts_in(raw: bytes) -> frozenset[str] | None:
         text = raw.decode("utf-8", "replace").replace("\n", "")
         if not text.isprintable() or "\ufffd" in text:
             return None
-    lines = raw.split(b"\n")
-    if len(raw) > _LARGE or _NO_PAIRS not in lines:
+    if len(raw) > _LARGE or b"\0" in raw or b'"imported": {' in raw:
         return None
-    part = _part if max(map(len, lines)) < _LONG else _part.__wrapped__
-    forms, said = zip(*map(part, lines), strict=True)
+    lines = _OWN.sub(_MARKED, raw).split(b"\n")
+    if _NO_PAIRS not in lines:
+        return None
+    parts = [*map(_parts.get, lines)]
+    if None in parts:
+        parts = [part or _part(line) for part, line in zip(parts, lines, strict=True)]
+    forms, said = zip(*parts, strict=True)
     if b"" in forms[:-1]:
         return None
     shape = tuple([form for form, _ in groupby(forms)])  # a list of many texts is one of two
@@ -61,13 +67,17 @@ def _is_canonical(raw: bytes) -> bool:
         return False
 
 
-@lru_cache(maxsize=1 << 14)
 def _part(line: bytes) -> tuple[bytes, str]:
     """Return the form of a line of canonical JSON, empty where it is of none, and its text, empty where it has none but an id
     or a time."""
     found = _SAYS.match(line)
     if found is None:
-        return line if _SAYS_NOTHING.match(line) else b"", ""
-    before, text, after = found.groups()
-    own = text is None or _IS_OWN.match(line)
-    return before + b"." + after, "" if own else json.loads(b'"%s"' % text) if b"\\" in text else text.decode("utf-8")
+        part = line if _SAYS_NOTHING.match(line) else b"", ""
+    else:
+        before, text, after = found.groups(b"")
+        part = before + b"." + after, json.loads(b'"%s"' % text) if b"\\" in text else text.decode("utf-8")
+    if len(line) < _LONG:
+        if len(_parts) >= _LINES:
+            _parts.clear()
+        _parts[line] = part
+    return part

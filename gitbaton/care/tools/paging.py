@@ -6,13 +6,15 @@ import base64
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import lru_cache
 from html import escape
-from itertools import groupby
+from itertools import groupby, islice
 
 from gitbaton.base.codec import counted, first_line, plain, timestamp
 from gitbaton.base.model import Observed, Oid, Stored
 from gitbaton.base.secrets import Redactor
 from gitbaton.base.system.files import shipped
+from gitbaton.base.system.parallel import mapped
 from gitbaton.base.values import replace, value
 from gitbaton.care.scanning.objects import is_clean, scanner
 from gitbaton.care.tools.blaming import placed, safety_chains
@@ -20,13 +22,14 @@ from gitbaton.checkpoints.baton import Baton
 from gitbaton.checkpoints.overlap import at_hand, sentence
 from gitbaton.checkpoints.render import age, current_plans, decision_texts, done, plan_items, quoted, test_line, title, verdict
 from gitbaton.checkpoints.store.chain import replay
-from gitbaton.git.treediff import differences
+from gitbaton.git.treediff import raw_differences
 
 DIFFS = 200  # checkpoints whose changes are shown
 DIFF_BYTES = 20 << 10
 _PATHS = 20  # of a checkpoint that are named
 _ROWS = 100  # of one list: a browser lays out the lists that can be seen
 _DIGITS = 10  # of an id
+_LONG = 400  # characters of a text that is not remembered
 _LANES = 12  # colours; further tracks begin again
 _SIGNS = {"green": "+", "failed": "x", "stale": "~"}
 MARK = b'<meta name="generator" content="git baton">'
@@ -46,17 +49,21 @@ def page(baton: Baton, items: Sequence[Stored], name: str) -> HtmlPage:
     """Return the page of checkpoints; ``name`` is the repository's. Their words are redacted. Raises ScanError, GitError."""
     redact = scanner(baton)
     name = redact.text(name)
-    shown = sorted((_clean(s, redact) for s in items), key=lambda s: s.checkpoint.created, reverse=True)
-    lanes = {track: number for number, track in enumerate(dict.fromkeys(s.checkpoint.track for s in shown))}
+    shown = sorted(items, key=lambda s: s.checkpoint.created, reverse=True)
+    lanes = _Lanes(shown, redact)
     changes = _PageChanges(baton, shown, redact, _judged(baton, items))
     known = {s.id: s for s in shown}
     beside = _overlaps(baton, redact)
-    rows = [(s.checkpoint.created, _checkpoint(s, lanes, changes, beside.get(s.id, ()))) for s in shown]
+
+    def row(stored: Stored) -> str:
+        return _checkpoint(_clean(stored, redact), lanes, changes, beside.get(stored.id, ()))
+
+    rows = list(zip((s.checkpoint.created for s in shown), mapped(row, shown), strict=True))
     rows += [row for states in safety_chains(baton) for row in _restores(baton, states, known, lanes, redact)]
     rows += _commits(baton, shown, lanes, redact)
     rows.sort(key=lambda row: row[0], reverse=True)
     return HtmlPage(
-        data=_whole(name, baton.clock(), lanes, list(_by_day(rows)), len(shown)).encode("utf-8"),
+        data=_whole(name, baton.clock(), lanes.numbers, list(_by_day(rows)), len(shown)).encode("utf-8"),
         checkpoints=len(shown),
         left_out=changes.left_out,
     )
@@ -81,6 +88,19 @@ def _clean(stored: Stored, redact: Redactor) -> Stored:
     return replace(stored, checkpoint=replace(c, track=redact.text(c.track), branch=branch))
 
 
+class _Lanes:
+    """Lanes of the tracks that are shown, each by its name as it is told, in the order in which they are met."""
+
+    def __init__(self, shown: Sequence[Stored], redact: Redactor) -> None:
+        self.names = {track: redact.text(track) for track in dict.fromkeys(s.checkpoint.track for s in shown)}
+        self.numbers = {name: number for number, name in enumerate(dict.fromkeys(self.names.values()))}
+
+    def of(self, stored: Stored) -> int:
+        """The lane of a checkpoint's track."""
+        track = stored.checkpoint.track
+        return self.numbers[self.names.get(track, track)]
+
+
 class _PageChanges:
     """Changes of each checkpoint against the one before it, of a track's first one against HEAD when its turn began."""
 
@@ -93,8 +113,8 @@ class _PageChanges:
             before = trees.get(c.previous) if c.previous else baton.store.base_tree(baton.store.first_base(c))
             if c.files is not None and before is not None:
                 self.steps[stored.id] = (before, stored.tree)
-        self.paths = differences(baton.repo, sorted(set(self.steps.values())))
-        self.newest = {s.id for s in [s for s in shown if self.steps.get(s.id) and self.named(s)][:DIFFS]}
+        self.paths = raw_differences(baton.repo, sorted({step for step in self.steps.values() if step[0] != step[1]}))
+        self.diffs = {s.id: self._diff(s) for s in islice((s for s in shown if self.named(s)), DIFFS)}
 
     def named(self, stored: Stored) -> Sequence[str]:
         """The paths that a checkpoint changed."""
@@ -108,14 +128,17 @@ class _PageChanges:
             return ""
         more = f"<li>and {len(paths) - _PATHS} more" if len(paths) > _PATHS else ""
         listed = f"<ul>{''.join(f'<li>{_text(self.redactor.text(quoted(path)))}' for path in paths[:_PATHS])}{more}</ul>"
-        return f"<h3>{counted(len(paths), 'file')}</h3>{listed}{self._diff(stored)}"
+        shows = self._shows(stored)
+        diff = self.diffs.get(stored.id, f"<p>The diff is not here{shows}</p>" if shows else "")
+        return f"<h3>{counted(len(paths), 'file')}</h3>{listed}{diff}"
+
+    def _shows(self, stored: Stored) -> str:
+        """The command that shows a diff; empty where there is none."""
+        previous = stored.checkpoint.previous
+        return f": <code>git baton diff {previous[:_DIGITS]} {stored.id[:_DIGITS]}</code> shows it" if previous else ""
 
     def _diff(self, stored: Stored) -> str:
-        previous = stored.checkpoint.previous
-        command = f"git baton diff {previous[:_DIGITS]} {stored.id[:_DIGITS]}" if previous else ""
-        shows = f": <code>{command}</code> shows it" if command else ""
-        if stored.id not in self.newest:
-            return f"<p>The diff is not here{shows}</p>" if command else ""
+        shows = self._shows(stored)
         options = ("-r", "-p", "--no-color", "--no-ext-diff", "--no-textconv", "--no-renames")
         raw = self.baton.repo.git.run("diff-tree", *options, *self.steps[stored.id]).out
         if len(raw) > DIFF_BYTES:
@@ -148,7 +171,7 @@ def _line(row: str) -> str:
     return f"<{tag}>{said}</{tag}>\n" if tag and not row.startswith(("+++", "---")) else f"{said}\n"
 
 
-def _checkpoint(stored: Stored, lanes: Mapping[str, int], changes: _PageChanges, overlaps: Sequence[str]) -> str:
+def _checkpoint(stored: Stored, lanes: _Lanes, changes: _PageChanges, overlaps: Sequence[str]) -> str:
     c = stored.checkpoint
     step, ran = title(stored)
     result = ran.result if ran else verdict(stored)
@@ -172,7 +195,7 @@ def _checkpoint(stored: Stored, lanes: Mapping[str, int], changes: _PageChanges,
     about = f'<span class="s {state}">{word}</span><small>{counted(count, "file") if count else ""}</small>'
     return _row(
         "c m" if c.kind == "manual" else "c a",
-        lanes[c.track],
+        lanes.of(stored),
         stored,
         first_line(step),
         about,
@@ -182,7 +205,7 @@ def _checkpoint(stored: Stored, lanes: Mapping[str, int], changes: _PageChanges,
 
 
 def _restores(
-    baton: Baton, states: Sequence[Stored], known: Mapping[Oid, Stored], lanes: Mapping[str, int], redact: Redactor
+    baton: Baton, states: Sequence[Stored], known: Mapping[Oid, Stored], lanes: _Lanes, redact: Redactor
 ) -> Iterator[tuple[datetime, str]]:
     """Yield what was restored, undone and redone in a work tree, in the lanes of the checkpoints that were restored."""
     steps, there = replay(baton.store, states), {s.id: s for s in states}
@@ -192,7 +215,7 @@ def _restores(
         if target is not None and stored.checkpoint.restore is not None:
             classes = "r g" if stored.checkpoint.restore.op == "redo" else "r"
             mark = "undone" if stored.id in steps.undone else ""
-            row = _row(classes, lanes[target.checkpoint.track], stored, done(_clean(stored, redact).checkpoint), mark=mark)
+            row = _row(classes, lanes.of(target), stored, done(_clean(stored, redact).checkpoint), mark=mark)
             yield stored.checkpoint.created, row
 
 
@@ -208,11 +231,9 @@ def _row(classes: str, lane: int, stored: Stored, title: str, about: str = "", i
     return f'<li class="{classes} l{lane % _LANES}" data-t="{lane}">{body}</li>'
 
 
-def _commits(
-    baton: Baton, shown: Sequence[Stored], lanes: Mapping[str, int], redact: Redactor
-) -> Iterator[tuple[datetime, str]]:
+def _commits(baton: Baton, shown: Sequence[Stored], lanes: _Lanes, redact: Redactor) -> Iterator[tuple[datetime, str]]:
     """The commits that checkpoints stand on, each beside the lane of the first track that knew it."""
-    first = {s.checkpoint.head: lanes[s.checkpoint.track] for s in shown}
+    first = {s.checkpoint.head: lanes.of(s) for s in shown}
     for place, commit in placed(baton, {s.checkpoint.head: s.checkpoint.created for s in shown}):
         at, lane = commit.created, first[commit.oid]
         head = f'<i></i><time datetime="{timestamp(at)}">{at.astimezone():%H:%M}</time><code>{commit.oid[:_DIGITS]}</code>'
@@ -259,5 +280,10 @@ def _hash(text: str) -> str:
 
 
 def _text(text: str) -> str:
-    """A text as HTML shows it, whatever it holds."""
+    """A text as HTML shows it, whatever it holds; each checkpoint of a track repeats what the one before it says."""
+    return _short_text(text) if len(text) < _LONG else _short_text.__wrapped__(text)
+
+
+@lru_cache(maxsize=4096)
+def _short_text(text: str) -> str:
     return escape(plain(text, keep="\n\t"))
