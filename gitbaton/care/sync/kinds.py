@@ -30,20 +30,23 @@ from gitbaton.git.reffiles import below
 from gitbaton.runs.journal.chain import read
 
 
-def fetched_tracks(baton: Baton, remote: str, seen: RemoteRefs, before: Mapping[str, Oid], choice: Choice) -> list[Fetched]:
-    """Return what became of each chosen track of a remote by a fetch; ``before``: what lay here. A chain that cannot be one
-    is broken, and nothing uses it."""
+def fetched_tracks(
+    baton: Baton, remote: str, seen: RemoteRefs, before: Mapping[str, Oid], choice: Choice, met: Mapping[Oid, Mark]
+) -> list[Fetched]:
+    """Return what became of each chosen track of a remote by a fetch; ``before``: what lay here; ``met``: the places of commits
+    that were read since. A chain that cannot be one is broken, and nothing uses it."""
     store, limit = baton.store, baton.clock() + SLACK
     chosen = sorted((track, oid) for track, oid in seen.tracks.items() if choice.takes(("track", track)))
     own, olds = store.chains()[0], {track: before.get(fetched_ref(remote, track)) for track, _ in chosen}
     asked = [oid for track, oid in chosen if not own.get(track) == olds[track] == oid]  # else it is as it was joined
     chains = store.objects.chains(asked)
     fresh = {track: _above(chains[oid], olds[track]) for track, oid in chosen if oid in chains}
-    told = iter(marks(store, [oid for oids in fresh.values() for oid in oids]))
+    unknown = [oid for oid in dict.fromkeys(oid for oids in fresh.values() for oid in oids) if oid not in met]
+    places = {**met, **dict(zip(unknown, marks(store, unknown), strict=True))}
     read = store.objects.read_many([oid for _, oid in chosen], MAX_COMMIT)
     found = []
     for (track, oid), tip in zip(chosen, read, strict=True):
-        more = list(islice(told, len(fresh.get(track, ()))))
+        more = [places[oid] for oid in fresh.get(track, ())]
         try:
             step = store.stored(tip, track, oid).checkpoint.step
             if chains.get(oid, [store.root])[-1] != store.root:

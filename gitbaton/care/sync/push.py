@@ -572,7 +572,8 @@ def exposure(baton: Baton, moves: Sequence[Move], haves: Sequence[Oid], agreed: 
     talks = [move for move in moves if move.changes and move.new and move.ref.startswith((TRANSCRIPTS, IMPORTED))]
     tips = sorted({move.new for move in (*asked, *runs, *threads, *talks) if move.new})
     commits, untracked = _private(baton, asked, haves) if asked else (0, ())
-    known = {oid for move in asked if move.action == "new" and move.new for oid in baton.repo.objects.first_parents(move.new)}
+    fresh_chains = baton.store.walks([move.new for move in asked if move.action == "new" and move.new])
+    known = {oid for oids in fresh_chains.values() for oid in oids}
     return Exposure(
         tracks=tuple(sorted({move.name for move in asked})),
         checkpoints=sum(move.count for move in asked if move.action != "new") + len(known - {baton.store.root}),
@@ -594,8 +595,9 @@ def exposure(baton: Baton, moves: Sequence[Move], haves: Sequence[Oid], agreed: 
 
 def _kept(baton: Baton, moves: Sequence[Move]) -> Iterator[str]:
     """Yield what of the newest checkpoint of each track stays here, because it passed no filter, in words."""
-    for move in moves:
-        stored = baton.store.stored(baton.repo.objects.read(move.new or "", MAX_COMMIT), None, move.new or "")
+    tips = [move.new or "" for move in moves]
+    for move, tip, found in zip(moves, tips, baton.repo.objects.read_many(tips, MAX_COMMIT), strict=True):
+        stored = baton.store.stored(found, None, tip)
         if said := kept_here(stored.checkpoint.files):
             yield f"{in_quotes(move.name)}: {said}"
 

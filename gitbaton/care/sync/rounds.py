@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 
-from gitbaton.base.codec import decode_track, entry, in_quotes, track_in
+from gitbaton.base.codec import decode_track, entry, in_quotes, timestamp, track_in
 from gitbaton.base.errors import GitError, NoAnswerError, NotFoundError, RecordError, RefConflictError, RemoteError
 from gitbaton.base.model import Oid
 from gitbaton.base.values import replace
@@ -43,7 +43,7 @@ from gitbaton.checkpoints.baton import Baton
 from gitbaton.checkpoints.render import in_shell
 from gitbaton.checkpoints.store import CHAINS, NOTES, chain_ref, signatures, state, tip_ref
 from gitbaton.checkpoints.store import meta as metas
-from gitbaton.checkpoints.store.join import Link, having, marks, news
+from gitbaton.checkpoints.store.join import Link, Mark, having, marks, news
 from gitbaton.checkpoints.store.read import SLACK, own_refs
 from gitbaton.checkpoints.store.refs import META, fetched_ref, remote_ref, signatures_ref
 from gitbaton.checkpoints.store.revision import Revision
@@ -66,13 +66,21 @@ def fetch(
 ) -> tuple[RemoteRefs, Gathered]:
     """Fetch; what the remote has, and what that brought. Nothing outside ``refs/baton/remotes/`` changes.
 
-    With ``ours``, the tracks here, all refs of the remote are looked at: a push follows. Without ``write`` only objects come,
-    and no ref of ours moves. Raises RemoteError; NotFoundError for a chosen track that is neither there nor one of ``ours``.
+    Without ``write`` only objects come, and no ref of ours moves. Raises RemoteError; NotFoundError for a chosen track that is
+    neither there nor one of ``ours``, the tracks here: with these a push follows, and all refs of the remote are looked at.
     """
+    seen, left, under_way = _fetched(baton, line, choice, prune=prune, ours=ours, write=write)
+    return seen, under_way.told(seen, left, {})
+
+
+def _fetched(
+    baton: Baton, line: Connection, choice: Choice, *, prune: bool = False, ours: Collection[str] | None, write: bool
+) -> tuple[RemoteRefs, Mapping[str, str], _Fetch]:
+    """Fetch as ``fetch``; what the remote has, the refs that were left out, and the fetch, which tells what it brought."""
     left = broken_refs(baton, line, choice, own_refs(baton.store))
     under_way = _Fetch(baton, line, choice, prune=prune, ours=ours, write=write)
     try:
-        seen, gathered = patiently(under_way.once)
+        seen = patiently(under_way.once)
     except RefConflictError as error:
         raise RemoteError(f"not all is fetched: {error.message}", *error.hints, kind="stale") from None
     except RemoteError as error:
@@ -80,8 +88,8 @@ def fetch(
         if not more:
             raise
         left |= more
-        seen, gathered = under_way.once()
-    return seen, replace(gathered, apart=left)
+        seen = under_way.once()
+    return seen, left, under_way
 
 
 class _Fetch:
@@ -92,8 +100,10 @@ class _Fetch:
     ) -> None:
         self.baton, self.line, self.choice, self.prune, self.ours, self.write = baton, line, choice, prune, ours, write
         self.first: Mapping[str, Oid] | None = None
+        self.beside: Sequence[Fetched] = ()  # what became of all that is no track
+        self.others = 0
 
-    def once(self) -> tuple[RemoteRefs, Gathered]:
+    def once(self) -> RemoteRefs:
         """Look and fetch. Raises RefConflictError where others move refs here, RemoteError that is stale where refs of the
         remote go meanwhile."""
         baton, line, remote = self.baton, self.line, self.line.remote.name
@@ -115,9 +125,15 @@ class _Fetch:
             with baton.repo.lock(tuple(change.name for change in drops)):
                 baton.repo.objects.update(drops)
         ended = [Fetched(item=item, state="pruned" if self.prune else "gone") for item in gone]
-        others = sum(1 for ref in moves if not ref.startswith(CHAINS))
-        rows = in_order(_rows(baton, line, seen, self.choice, self.first, ended))
-        return seen, Gathered(rows=rows, strange=seen.strange, others=others)
+        self.others = sum(1 for ref in moves if not ref.startswith(CHAINS))
+        self.beside = _beside(baton, line, seen, self.choice, self.first, ended)
+        return seen
+
+    def told(self, seen: RemoteRefs, left: Mapping[str, str], met: Mapping[Oid, Mark]) -> Gathered:
+        """Return what the fetch brought, beside refs that were ``left`` out; ``met``: places of commits that were read since,
+        so that they are not read again."""
+        tracks = fetched_tracks(self.baton, self.line.remote.name, seen, self.first or {}, self.choice, met)
+        return Gathered(rows=in_order([*tracks, *self.beside]), strange=seen.strange, others=self.others, apart=left)
 
     def _require_named(self, seen: RemoteRefs, before: Mapping[str, Oid]) -> None:
         """Raise NotFoundError for a named track that is nowhere; one that goes later is left out."""
@@ -142,21 +158,31 @@ def _gone(
     return sorted(gone), lost | {ref for ref, item in fetched.items() if prune and item in gone}
 
 
-def _rows(
+def _beside(
     baton: Baton, line: Connection, seen: RemoteRefs, choice: Choice, before: Mapping[str, Oid], gone: Sequence[Fetched]
 ) -> list[Fetched]:
-    """Return what came of each track, and of each run and thread where they were asked for."""
+    """Return what came of each run and thread where they were asked for, and what is gone."""
     lost = [row for row in gone if row.item[0] == "thread"]
     return [
-        *fetched_tracks(baton, line.remote.name, seen, before, choice),
         *(fetched_runs(baton, line.remote.name, seen, before) if choice.runs else []),
         *(row for row in gone if row not in lost),
         *(threads.fetched(baton, line, seen, before, choice, lost) if choice.threads else []),
     ]
 
 
-def join(baton: Baton, line: Connection, seen: RemoteRefs, gathered: Gathered, choice: Choice, *, write: bool) -> Joining:
-    """Join what a remote has, and was fetched, to what is here. Without ``write`` only say what it would be.
+def join(
+    baton: Baton,
+    line: Connection,
+    seen: RemoteRefs,
+    left: Mapping[str, str],
+    beside: Sequence[Fetched],
+    choice: Choice,
+    met: dict[Oid, Mark],
+    *,
+    write: bool,
+) -> Joining:
+    """Join what a remote has, and was fetched, to what is here. Without ``write`` only say what it would be. ``left``: the refs
+    here that are broken; ``beside``: what came of threads; into ``met`` go the places of the commits that are read.
 
     A chain that is broken, a name that differs only in case, and checkpoints from the future are listed and left out, and so
     are those of which a ref here is apart, because it is broken; the rest goes on. Raises RecordError where tombstones cannot
@@ -167,7 +193,7 @@ def join(baton: Baton, line: Connection, seen: RemoteRefs, gathered: Gathered, c
     held = write or state.pending(baton.repo)
     with baton.repo.lock((*refs, META, NOTES)) if held else nullcontext():
         said = baton.store.settle() if write else []  # before anything is planned on what it moves
-        planned = _JoinPlan(baton, seen, gathered.apart)
+        planned = _JoinPlan(baton, seen, left, met)
         planned.warnings += said
         planned.gone(line.remote.name, choice)
         with planned.ahead(tracks):
@@ -179,7 +205,7 @@ def join(baton: Baton, line: Connection, seen: RemoteRefs, gathered: Gathered, c
         done = planned.result(write=write)
     if not choice.threads:
         return done
-    sound = {row.item for row in gathered.rows if row.state != "broken"}
+    sound = {row.item for row in beside if row.state != "broken"}
     told, after = threads.join(baton, line, seen, choice, sound=sound, write=write)
     return replace(done, rows=(*done.rows, *told), refs=None if write else after)
 
@@ -187,8 +213,8 @@ def join(baton: Baton, line: Connection, seen: RemoteRefs, gathered: Gathered, c
 class _JoinPlan:
     """A join in the making, with the lock held where it is to be written."""
 
-    def __init__(self, baton: Baton, seen: RemoteRefs, apart: Mapping[str, str]) -> None:
-        self.store, self.seen, self.apart = baton.store, seen, apart
+    def __init__(self, baton: Baton, seen: RemoteRefs, apart: Mapping[str, str], met: dict[Oid, Mark]) -> None:
+        self.store, self.seen, self.apart, self.met = baton.store, seen, apart, met
         self.limit = baton.clock() + SLACK
         self.revision = Revision(self.store)
         self.revision.noted = NOTES not in apart
@@ -223,6 +249,7 @@ class _JoinPlan:
         except (RecordError, GitError) as error:
             self.rows.append(Joined(item=("track", track), problem=error.message))
             return
+        self.met |= {link.commit: (timestamp(link.created).encode(), link.id) for link in found if link.commit}
         late = tuple(FutureCheckpoint(id=link.id, created=link.created) for link in found if link.created > self.limit)
         if found:
             self._join(track, [link for link in found if link.created <= self.limit], late)
@@ -329,9 +356,10 @@ def sync(
     before, faster = dict[str, Oid](), False
     for number in range(1, ROUNDS + 1):
         ours = {*baton.store.chains()[0], *(choice.tracks or () if number > 1 else ())}  # a named one may end meanwhile
-        seen, gathered = fetch(baton, line, choice, ours=ours, write=manner.write)
-        joining = patiently(partial(join, baton, line, seen, gathered, choice, write=manner.write))
-        done = _after(done, gathered, joining, number)
+        seen, left, fetched = _fetched(baton, line, choice, ours=ours, write=manner.write)
+        met = dict[Oid, Mark]()
+        joining = patiently(partial(join, baton, line, seen, left, fetched.beside, choice, met, write=manner.write))
+        done = _after(done, fetched.told(seen, left, met), joining, number)
         same, before = number > 1 and seen.refs == before, dict(seen.refs)
         faster = faster or (number > 1 and not same)
         if not line.remote.push:

@@ -295,6 +295,26 @@ def test_a_checkpoint_from_the_future_waits(far: Far) -> None:
     assert {t: [i.id for i in c] for t, c in b.state().chains.items()} == {"t": [late], "u": [mine]}
 
 
+@pytest.mark.deep
+def test_a_sync_tells_of_what_came_as_a_fetch_does(far: Far) -> None:
+    """A sync tells it after the join, of places that the join read; a fetch reads them for that."""
+    a, fetching, syncing = far.clone("fast", skew=11), far.clone("fetching", skew=0), far.clone("syncing", skew=0)
+    ok(a, "snapshot", "--track", "soon", "in time")
+    far.clock.now -= timedelta(minutes=11)
+    for track, count in (("t", 2), ("u", 1), ("soon", 1)):
+        for n in range(count):
+            snap(a, f"{track} {n}", track)
+    for _ in range(2):
+        far.clock.now += timedelta(minutes=1)
+        late = snap(a, "ahead", "soon")
+        ok(a, "push", "--yes")
+        told = [json.loads(clone.here(verb, "--json").out) for clone, verb in ((fetching, "fetch"), (syncing, "sync"))]
+        rows = [told[0]["tracks"], told[1]["fetched"]["tracks"]]
+        assert rows[0] == rows[1] and {row["track"] for row in rows[0]} == {"soon", "t", "u"}
+        assert late in {item["id"] for row in rows[0] for item in row["future"]}
+        snap(a, "more", "t")
+
+
 @pytest.mark.full
 def test_what_was_removed_stays_removed(far: Far) -> None:
     a, b = far.first, far.clone()
