@@ -82,7 +82,7 @@ def _overlaps(baton: Baton, redact: Redactor) -> dict[Oid, list[str]]:
 def _clean(stored: Stored, redact: Redactor) -> Stored:
     """Return a checkpoint without secrets in its words and names, also where baton.redact is off: a page is given away."""
     if is_clean(redact, stored):
-        return stored
+        return replace(stored, checkpoint=replace(stored.checkpoint))  # what is read of it goes with it
     c = redact.checkpoint(stored.checkpoint)
     branch = None if c.branch is None else redact.text(c.branch)
     return replace(stored, checkpoint=replace(c, track=redact.text(c.track), branch=branch))
