@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence, Set
 
 from gitbaton.base.errors import MENDS, GitError, GitTimeoutError, RecordError
 from gitbaton.base.model import Oid
@@ -151,9 +151,9 @@ def at_paths(git: Git, places: Sequence[tuple[Oid, bytes]]) -> list[Oid | None]:
     return [row.decode("ascii", "replace") if re.match(_HEX, row) else None for row in raw.split(b"\n")[:-1]]
 
 
-def entry_names(data: bytes, algorithm: Algorithm) -> set[bytes]:
-    """Return the names in a tree, without those in hexadecimal alone, as notes and digests have them."""
-    return {name for name in _ENTRY[algorithm].findall(data) if not re.match(_HEX, name)}
+def entry_names(data: bytes, algorithm: Algorithm, without: Set[bytes]) -> set[bytes]:
+    """Return the names in a tree, without some, and without those in hexadecimal alone, as notes and digests have them."""
+    return {name for name in {*_ENTRY[algorithm].findall(data)} - without if not re.match(_HEX, name)}
 
 
 def _commits(git: Git, oids: Sequence[Oid]) -> list[Oid]:

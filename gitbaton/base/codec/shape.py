@@ -51,12 +51,15 @@ def texts_in(raw: bytes) -> frozenset[str] | None:
     forms, said = zip(*parts, strict=True)
     if b"" in forms[:-1]:
         return None
-    shape = tuple([form for form, _ in groupby(forms)])  # a list of many texts is one of two
-    is_whole = _known.get(shape)
+    is_whole = _known.get(forms)
     if is_whole is None:
+        shape = tuple([form for form, _ in groupby(forms)])  # a list of many texts is one of two
+        is_whole = _known.get(shape)
+        if is_whole is None:
+            is_whole = _is_canonical(raw)
         if len(_known) >= _MOST:
             _known.clear()
-        is_whole = _known[shape] = _is_canonical(raw)
+        _known.update(dict.fromkeys((forms, shape), is_whole))
     return frozenset(said) if is_whole else None
 
 

@@ -44,6 +44,7 @@ _SHORT_KEY = r"(?is)(?:.{0,100}[_.-])?(?:pass|pw|pwd|passcode)"
 _ROUNDS = 1000  # what is redacted can bring other secrets to light, each time in fewer words
 _FITTING, _KNOWN = 4096, 4 << 20  # characters of a text that is known to hold no secret, and of all of them
 _ENTRY = 200  # characters that one more costs
+_VERSIONS = 100_000  # lines of files that are known to hold none
 _ENDLESS = "nothing is recorded: the scanner for secrets failed: it comes to no end"
 _MARK = "[redacted:"
 _STRING = r'(?s)"([^"\\]*+(?:\\.[^"\\]*+)*+)"([ \t]{0,32}:)?'
@@ -154,6 +155,7 @@ class Redactor:
         self.mode = mode
         self.allow = list[re.Pattern[str]]()
         self._clean, self._left = set[str](), _KNOWN  # texts without a secret, and the room for more
+        self._lines: Set[bytes] = set()  # of files
         for pattern in allow:
             try:
                 self.allow.append(re.compile(pattern))
@@ -315,9 +317,9 @@ class Redactor:
             result.append((name, self.assigned(key, text)))
         return tuple(result)
 
-    def line(self, raw: bytes) -> bytes:
+    def line(self, raw: bytes, among: Rows = ()) -> bytes:
         """Return one line of JSON Lines, or of any text, redacted; valid JSON stays so, and what holds no secret stays as it
-        is."""
+        is. ``among``: the ``rows`` of the line, where it is known to hold nothing but plain characters."""
         if b"\n" in raw[:-1]:
             return b"".join(map(self.line, raw.splitlines(keepends=True)))
         if self.mode == "off":
@@ -325,13 +327,37 @@ class Redactor:
         text = raw.decode("utf-8", "surrogateescape")
         body = text.rstrip("\r\n")
         said = compiled(_BACKSLASHED).sub(_told, body) if "\\u" in body or "\\/" in body else body
-        among = rows(_colourless(said))
+        among = among or rows(_colourless(said))
         if not among and self.mode != "strict":
             return raw
         new = (
             self._literals(body, among) if compiled(_STRUCTURE).fullmatch(compiled(_STRING).sub("", body)) else self.text(body)
         )
         return raw if new == body else (new + text[len(body) :]).encode("utf-8", "surrogateescape")
+
+    def lines(self, raw: bytes) -> Iterator[tuple[int, bytes, bytes]]:
+        """Yield the lines that redaction changes: the number, from 1, the line, and what ``line`` makes of it."""
+        text = raw.decode("utf-8", "surrogateescape")
+        among = rows(text)
+        for number, said in enumerate(text.split("\n"), 1):
+            odd = any(mark in said for mark in ("\\u", "\\/", *_COLOURED))
+            some = () if odd else tuple(_still(said, among))
+            if some or odd or self.mode == "strict":
+                line = said.encode("utf-8", "surrogateescape")
+                new = self.line(line, some)
+                if new != line:
+                    yield number, line, new
+
+    def suspects(self, files: Iterable[bytes]) -> bool:
+        """Whether contents of files may hold what cannot be anything but a secret; a line that was looked at is passed over, as
+        files come in many versions."""
+        fresh = {line for data in files for line in data.split(b"\n")} - self._lines
+        text = _colourless(b"\n".join(fresh).decode("latin-1"))
+        sure = tuple(place for place in rows(text) if place < len(_TABLE) and _TABLE[place][3])
+        if sure:
+            fresh = {line for line in fresh if next(_still(_colourless(line.decode("latin-1")), sure), None) is None}
+        self._lines = fresh if len(self._lines) > _VERSIONS else self._lines | fresh
+        return bool(sure)
 
     def _literals(self, body: str, among: Rows) -> str:
         """Return a line of JSON, each of its strings redacted in place; a value counts with the name before it: that of a

@@ -8,9 +8,9 @@ import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
-from gitbaton.base.codec import Json, message, parse, path_of, payload, plain
+from gitbaton.base.codec import Json, known, message, parse, path_of, payload, plain
 from gitbaton.base.codec.shape import texts_in
-from gitbaton.base.errors import GitError, RecordError
+from gitbaton.base.errors import MENDS, GitError, RecordError
 from gitbaton.base.model import Oid, Stored
 from gitbaton.base.secrets import Redactor
 from gitbaton.base.values import replace, value
@@ -153,7 +153,7 @@ class Scan:
     def commits(self, oids: Sequence[Oid]) -> None:
         """Look at the messages of commits."""
         fresh = [oid for oid in dict.fromkeys(oids) if oid not in self._seen]
-        self._messages(item for item in sizes(self.repo.objects, fresh))
+        self._messages(fresh)
 
     def together(self, oids: Sequence[Oid]) -> bool:
         """Look at the messages of commits; whether all of them can be read. Where not, nothing of it counts."""
@@ -171,9 +171,12 @@ class Scan:
         self.repo.progress("listing objects", 0, 0)
         paths = reachable(self.repo, wants, haves)
         items: dict[str, list[Object]] = {"blob": [], "tree": []}
-        messages: list[Object] = []
+        messages: list[Oid] = []
         for item in sizes(self.repo.objects, [oid for oid in paths if oid not in self._seen]):
-            items.get(item.kind, messages).append(item)
+            if item.kind in items:
+                items[item.kind].append(item)
+            else:
+                messages.append(item.oid)
         self._messages(messages)
         self._unfiltered(paths, (wants, haves))
         self._files(items["blob"], paths, _Found(self, wants, haves))
@@ -193,16 +196,20 @@ class Scan:
         """Remember what a commit of ours is to others; the record in its message, as ``record_in``."""
         raw, record = record_in(commit.message)
         if record is not None:
-            own = self.checkpoints[oid] = object_id(self.repo.layout.algorithm, "blob", raw)
-            self._ids.add(own)
-            if len(commit.parents) > 1:
-                self._bases.setdefault(commit.parents[1], own)
+            self._link(oid, commit, raw)
             self._linked[oid] = [(oid, record_head(record), path) for path in without_filter(record)]
             self._missed += self._linked[oid]
         elif commit.message in (INDEX, STAGES):
             self._ours[oid] = commit.parents[1] if len(commit.parents) > 1 else None
         self._linked.setdefault(oid, [])
         return raw, record
+
+    def _link(self, oid: Oid, commit: RawCommit, raw: bytes) -> None:
+        own = self.checkpoints[oid] = object_id(self.repo.layout.algorithm, "blob", raw)
+        self._ids.add(own)
+        if len(commit.parents) > 1:
+            self._bases.setdefault(commit.parents[1], own)
+        self._linked[oid] = []
 
     def _unfiltered(self, paths: Mapping[Oid, bytes], ends: tuple[Sequence[Oid], Sequence[Oid]]) -> None:
         """Look for what stands behind a filter and did not go through it."""
@@ -233,7 +240,7 @@ class Scan:
         bad: dict[bytes, Oid] = {}
         for item, data in self._read("scanning folders", [item for item in trees if item.size <= MAX_TREE]):
             self._seen.add(item.oid)
-            fresh = {name for name in entry_names(data, self.repo.layout.algorithm) if name not in self._names_seen}
+            fresh = entry_names(data, self.repo.layout.algorithm, self._names_seen)
             self._names_seen |= fresh
             if fresh and self.find(b"\n".join(fresh), sure=True):
                 bad |= {name: item.oid for name in fresh if self.find(name, sure=True)}
@@ -245,16 +252,22 @@ class Scan:
             for kind in dict.fromkeys(finding.kind for finding in self.find(name, sure=True)):
                 self.hits.append(replace(at, path=f"name of {shown}", kind=kind))
 
-    def _messages(self, items: Iterable[Object]) -> None:
-        sized = list(items)
-        large = [item for item in sized if item.size > MAX_MESSAGE]
-        self.hits += [Hit(checkpoint=None, commit=i.oid, path="message", line=0, kind=NOT_SCANNED) for i in large]
-        for item, data in self._read("scanning messages", [item for item in sized if item.size <= MAX_MESSAGE]):
-            self._seen.add(item.oid)
-            if item.kind == "commit":
-                self._commit(item.oid, data)
+    def _messages(self, oids: Sequence[Oid]) -> None:
+        large, before = list[Hit](), len(self.hits)
+        for done, (oid, found) in enumerate(zip(oids, self.repo.objects.read_many(oids, MAX_MESSAGE), strict=True)):
+            self.repo.progress("scanning messages", done, len(oids))
+            at = Hit(checkpoint=None, commit=oid, path="message", line=0, kind=NOT_SCANNED)
+            if found is None or (found.data is None and found.size <= MAX_MESSAGE):
+                raise GitError(f"object {oid} cannot be read", MENDS)
+            if found.data is None:
+                large.append(at)
+                continue
+            self._seen.add(oid)
+            if found.kind == "commit":
+                self._commit(oid, found.data)
             else:
-                self._text(Hit(checkpoint=None, commit=item.oid, path="message", line=0, kind=""), data, sure=True)
+                self._text(replace(at, kind=""), found.data, sure=True)
+        self.hits[before:before] = large
 
     def _read(self, what: str, items: Sequence[Object]) -> Iterator[tuple[Object, bytes]]:
         """Yield each object with its bytes, and word of how many there were."""
@@ -265,6 +278,9 @@ class Scan:
     def _commit(self, oid: Oid, data: bytes) -> None:
         """Look at the words of a checkpoint and what stands around them; of any other commit at everything."""
         commit = parse_commit(data)
+        author = commit.author.rsplit(b" ", 2)[0].decode("utf-8", "replace")
+        if author in self._harmless and self._is_clean(oid, commit):
+            return
         raw, record = self._link_to(oid, commit)
         if record is None:
             at = Hit(checkpoint=None, commit=oid, path="message", line=0, kind="")
@@ -273,9 +289,23 @@ class Scan:
             return
         at = Hit(checkpoint=self.checkpoints[oid], commit=oid, path="message", line=0, kind="")
         found = self._record_words(at, record)
-        self._author(replace(at, path="author"), commit.author.rsplit(b" ", 2)[0].decode("utf-8", "replace"))
+        self._author(replace(at, path="author"), author)
         if commit.message != message(str(record["step"]), raw) and not found:  # else the subject is cut from the step
             self._text(at, commit.message.replace(raw, b"", 1), sure=True)
+
+    def _is_clean(self, oid: Oid, commit: RawCommit) -> bool:
+        """Whether a commit is a checkpoint's in which nothing would be redacted; what it is to others is remembered then."""
+        try:
+            raw = payload(commit.message)
+            texts = texts_in(raw)
+            if texts is None or b'"filter-missing"' in raw or commit.message != message(known(raw).step, raw):
+                return False
+        except RecordError:
+            return False
+        if not self.redactor.leaves(texts):
+            return False
+        self._link(oid, commit, raw)
+        return True
 
     def _author(self, at: Hit, author: str) -> None:
         """Look at the author of a checkpoint; nearly always it is that of the last one."""
@@ -359,6 +389,8 @@ class Scan:
                 if _CHUNK.match(paths[oid]):
                     self._lines(oid, text, paths[oid], found)
             group = [(oid, text) for oid, text in group if not _CHUNK.match(paths[oid])]
+        if not self.redactor.suspects(text for _, text in group):
+            return
         if len(group) > 1 and not self.find(_BETWEEN.encode().join([text for _, text in group]), sure=True):
             return
         for oid, text in group:
@@ -378,13 +410,11 @@ class Scan:
 
     def _lines(self, oid: Oid, text: bytes, path: bytes, found: _Found) -> None:
         """Look at the lines of a conversation as redaction does; each kind counts once a line."""
-        for number, line in enumerate(text.split(b"\n"), 1):
-            clean = self.redactor.line(line)
-            if clean is not line and clean != line:
-                before = _PLACEHOLDER.findall(line)
-                for kind in dict.fromkeys(_PLACEHOLDER.findall(clean)):
-                    if clean.count(b"[redacted:%s]" % kind) > before.count(kind):
-                        found.add(oid, path, _nowhere(number, kind.decode()))
+        for number, line, clean in self.redactor.lines(text):
+            before = _PLACEHOLDER.findall(line)
+            for kind in dict.fromkeys(_PLACEHOLDER.findall(clean)):
+                if clean.count(b"[redacted:%s]" % kind) > before.count(kind):
+                    found.add(oid, path, _nowhere(number, kind.decode()))
 
     def _is_tip(self, oid: Oid, data: bytes) -> bool:
         """Whether a blob that stands in no tree is a checkpoint's JSON; one of a chain that was looked at says nothing new."""

@@ -351,3 +351,45 @@ def test_a_checkpoint_is_redacted_word_by_word() -> None:
     said = differences(c, done)
     assert said[2] == Redacted(field="next_cmd", kind="password") and len(said) == 7
     assert told(said[:2]) == "redacted 2 secrets: step (github-token), note (github-token)"
+
+
+@pytest.mark.deep
+@FEW
+@given(st.lists(WORDS | JSON.map(json.dumps), max_size=6))
+def test_many_lines_are_judged_as_each_alone(lines: list[str]) -> None:
+    raw = "\n".join(lines).encode("utf-8", "surrogatepass")
+    for redact in (Redactor(), Redactor("strict"), Redactor("off")):
+        alone = [(number, line, redact.line(line)) for number, line in enumerate(raw.split(b"\n"), 1)]
+        assert [*redact.lines(raw)] == [(number, line, new) for number, line, new in alone if new != line]
+
+
+@pytest.mark.deep
+@FEW
+@given(st.lists(WORDS, max_size=6))
+def test_many_texts_are_judged_as_each_alone(texts: list[str]) -> None:
+    for redact in (Redactor(), Redactor("strict"), Redactor("off")):
+        for _ in range(2):  # the second time they are known
+            assert redact.leaves({*texts}) == all(Redactor(redact.mode).text(text) == text for text in texts)
+
+
+@pytest.mark.deep
+@FEW
+@given(st.lists(WORDS, max_size=6), st.lists(WORDS, max_size=6))
+def test_a_file_that_is_not_suspected_holds_no_key(first: list[str], second: list[str]) -> None:
+    redact = Redactor()
+    files = ["\n".join(words).encode("utf-8", "surrogatepass") for words in (first, second, [*first, *second])]
+    for data in files:
+        if not redact.suspects([data]):
+            assert not redact.find(data, sure=True)
+    assert redact.suspects(files) or not any(redact.find(data, sure=True) for data in files)
+
+
+@pytest.mark.deep
+@each("name", KEYS)
+def test_a_key_in_a_later_version_of_a_file_is_suspected(name: str) -> None:
+    text = KEYS[name][0]
+    redact = Redactor()
+    assert not redact.suspects([b"one\ntwo\nthree"])
+    data = f"one\n{text}\nthree".encode()
+    assert redact.suspects([data]) or not redact.find(data, sure=True)
+    assert redact.suspects([data, data + b"\nfour"]) or not redact.find(data, sure=True), "and always is"
