@@ -79,6 +79,7 @@ if TYPE_CHECKING:
 _ATOMIC = "atomic"
 _NAMED = 10  # files that are named
 _AT_ONCE = 1000  # refs of one push: each stands on git's command line twice, and that has an end
+_MANY = 200  # refs of a remote from which on a question is asked without most of them first
 _OURS = ("gitbaton index 1", "gitbaton stages 1", "gitbaton root 1")
 _HEADERS = re.compile(rb"\A(?:[0-9a-f]{40,64} [0-9a-f]{40,64}\n)+")
 _ROOMS = {"track": "", "run": ".runs", "thread": ".threads"}  # no track's name: `.` is encoded
@@ -487,8 +488,9 @@ class _Haves:
     def __init__(
         self, baton: Baton, seen: RemoteRefs, moves: Sequence[Move], left: Collection[str], ours: Collection[Oid]
     ) -> None:
-        self.baton, self.same, self.known = baton, {move.ref for move in moves if move.action == "same"}, frozenset(ours)
+        self.baton, self.known = baton, frozenset(ours)
         self.there = {ref: oid for ref, oid in seen.refs.items() if ref not in left}
+        self.same = {move.ref for move in moves if move.action == "same"} if len(self.there) > _MANY else set[str]()
         self._look()
 
     def _look(self) -> None:
@@ -565,13 +567,21 @@ def exposure(baton: Baton, moves: Sequence[Move], haves: Sequence[Oid], agreed: 
     runs = [move for move in fresh if move.kind == "run"]
     asked = [move for move in moves if move.kind == "track" and move.new and move.action == "new"]
     more = [move for move in fresh if move.kind == "track" and move.action != "new"]
-    if more and any(_private(baton, more, haves)):
-        asked += [move for move in more if any(_private(baton, [move], haves))]
+    told = dict[frozenset[str], tuple[int, tuple[str, ...]]]()
+
+    def private(some: Sequence[Move]) -> tuple[int, tuple[str, ...]]:
+        refs = frozenset(move.ref for move in some)
+        if refs not in told:
+            told[refs] = _private(baton, some, haves)
+        return told[refs]
+
+    if more and any(private(more)):
+        asked += [move for move in more if any(private([move]))]
     if not asked and not runs and not threads:
         return None
     talks = [move for move in moves if move.changes and move.new and move.ref.startswith((TRANSCRIPTS, IMPORTED))]
     tips = sorted({move.new for move in (*asked, *runs, *threads, *talks) if move.new})
-    commits, untracked = _private(baton, asked, haves) if asked else (0, ())
+    commits, untracked = private(asked) if asked else (0, ())
     fresh_chains = baton.store.walks([move.new for move in asked if move.action == "new" and move.new])
     known = {oid for oids in fresh_chains.values() for oid in oids}
     return Exposure(
