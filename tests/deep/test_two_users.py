@@ -171,6 +171,26 @@ def test_each_goes_on_with_what_the_other_left(users: tuple[User, User]) -> None
     first.run("git", "fsck", "--strict", "--no-dangling")
 
 
+def test_where_nothing_can_be_written_the_doctor_says_so(users: tuple[User, User]) -> None:
+    """A hook does not, and its exit status is 0."""
+    first, second = users
+    first.baton("snapshot", "--track", "t", "--step", "one")
+    second.baton("doctor")
+    git = first.place / ".git"
+    for place in (git / "objects", git / "refs/baton/tracks"):
+        before = place.stat().st_mode & 0o7777
+        place.chmod(0o555)
+        rows = {user: user.baton("doctor", codes=(1,)).splitlines() for user in users}
+        said = f"MEND folders: '{place}' cannot be written here: nothing is recorded"
+        mends = {user: found[found.index(said) + 1].strip() for user, found in rows.items()}
+        assert mends == {first: f"chmod u+rwx {place}", second: f"sudo chmod g+rwx {place}"}
+        assert second.start("git-baton", "hook", "claude", "Stop").returncode == 0
+        first.run("sh", "-c", mends[first])
+        first.baton("doctor")
+        place.chmod(before)
+    second.baton("doctor")
+
+
 def again(user: User) -> None:
     """The same repository a day later, as both have left it."""
     user.write("a.txt", f"again of {user.uid}\n")

@@ -19,7 +19,7 @@ from gitbaton.agents.install.plan import read
 from gitbaton.base.codec import counted, decode_track, in_quotes, plain
 from gitbaton.base.errors import MENDS, BatonError, DamagedIndexError, GitError, RecordError
 from gitbaton.base.model import DoctorFinding, Oid
-from gitbaton.base.system.files import kind_of
+from gitbaton.base.system.files import kind_of, mode_of
 from gitbaton.care.mending.survey import brought_back, missing
 from gitbaton.care.retention.inventory import known as known_name
 from gitbaton.care.retention.inventory import strange
@@ -72,6 +72,7 @@ def examine(baton: Baton) -> list[DoctorFinding]:
         _ours,
         _runs_here,
         _work_trees,
+        _git_folders,
         _own_files,
         _threads,
         _claims,
@@ -328,6 +329,30 @@ def _work_trees(baton: Baton) -> Iterator[DoctorFinding]:
         else:
             text = f"a crash marker names {in_quotes(path)}, which does not say that it was made for it; it is left alone"
             yield _amiss("work-trees", text, plain(_move_aside(baton.repo, marker)))
+
+
+def _git_folders(baton: Baton) -> list[DoctorFinding]:
+    """Whether this user may write where git keeps objects and refs: else nothing is recorded, and a hook does not say so."""
+    repo = baton.repo
+    common, objects = repo.layout.common_dir, repo.objects_dir
+    places = [common, objects, *sorted(entry.path for entry in os.scandir(objects) if entry.is_dir(follow_symlinks=False))]
+    for name in ("reftable", "refs", "refs/baton", "refs/checkpoints", "refs/notes", "refs/baton/tracks", "refs/baton/safety"):
+        places.append(os.path.join(common, name))
+    shut = [path for path in places if os.path.isdir(path) and not os.access(path, os.W_OK | os.X_OK)]
+    found = [
+        _amiss("folders", f"{in_quotes(path)} cannot be written here: nothing is recorded", _opens(repo, path)) for path in shut
+    ]
+    return found[:_SHOWN] + ([_amiss("folders", f"and {len(found) - _SHOWN} more", "")] if len(found) > _SHOWN else [])
+
+
+def _opens(repo: Repo, path: str) -> str:
+    """Return the command that lets this user write into a folder; none where its file system is read-only."""
+    if os.statvfs(path).f_flag & os.ST_RDONLY:
+        return ""
+    if os.stat(path).st_uid == os.geteuid():
+        return f"chmod u+rwx {shlex.quote(plain(path))}"
+    shared = mode_of(repo.settings().get("core.sharedrepository", [""])[-1])
+    return f"sudo {'chmod g+rwx' if shared else f'chown {os.geteuid()}'} {shlex.quote(plain(path))}"
 
 
 def _own_files(baton: Baton) -> list[DoctorFinding]:
