@@ -97,9 +97,9 @@ def _names(config: Mapping[str, list[str]]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def default(repo: Repo, *, pushing: bool) -> str:
+def default(repo: Repo, *, pushing: bool, config: Mapping[str, list[str]] | None = None) -> str:
     """Return the remote that git would choose here without being told. Raises UsageError when there is none."""
-    config, branch = _config(repo), repo.objects.head().branch
+    config, branch = _config(repo) if config is None else config, repo.objects.head().branch
     there = _names(config)
     keys = [f"branch.{branch}.pushremote", "remote.pushdefault"] if pushing else []
     chosen = [config.get(key, [""])[-1] for key in (*keys, f"branch.{branch}.remote")]
@@ -117,10 +117,10 @@ def find(repo: Repo, word: str | None, directory: str, *, pushing: bool = False)
     Raises UsageError for what can be none of these.
     """
     repo.settings()  # git must know the hooks to switch off
-    word = default(repo, pushing=pushing) if word is None else word
+    config = _config(repo)
+    word = default(repo, pushing=pushing, config=config) if word is None else word
     if not word.strip() or word.startswith("-"):
         raise UsageError(f"'{word}' cannot be a remote", "a remote is a configured name, a URL or a path")
-    config = _config(repo)
     there = _names(config)
     if word in there:
         urls, pushed = config.get(f"remote.{word}.url", []), config.get(f"remote.{word}.pushurl", [])
@@ -207,6 +207,13 @@ class Connection:
         self.bounded = Bounded(repo.git, seconds, prompts=prompts)
         self.bounded.env[_OFF] = "false"
         self.hidden: frozenset[str] = frozenset()
+        self._addresses: dict[str, str] = {}
+
+    def address(self, place: str) -> str:
+        """Return the address of a place, as ``place_address`` does; git is asked once for each."""
+        if place not in self._addresses:
+            self._addresses[place] = place_address(self.repo, place)
+        return self._addresses[place]
 
     @property
     def _aloud(self) -> tuple[str, ...]:
@@ -229,7 +236,7 @@ class Connection:
         no progress is shown before git reports its own."""
         told = self.repo.progress if self._aloud else None
         if told is not None:
-            near = os.path.join(self.repo.git.directory, place_address(self.repo, place or self.remote.fetch))
+            near = os.path.join(self.repo.git.directory, self.address(place or self.remote.fetch))
             quiet = self.bounded.prompts and not os.path.exists(near)
             told("" if quiet else f"{what} {self.remote.shown}", 0, 0)
         try:
@@ -307,7 +314,7 @@ class Connection:
 
     def send_lfs(self, oids: Sequence[str], place: str) -> str:
         """Let git-lfs send contents to ``place``; what it says where it does not, else nothing. Raises RemoteError."""
-        near = os.path.join(self.repo.git.directory, place_address(self.repo, place))
+        near = os.path.join(self.repo.git.directory, self.address(place))
         own = matching(self.repo, rf"^remote\.{re.escape(self.remote.fetch)}\.lfs(push)?url$")
         target = self.remote.fetch if own or (place in self.remote.exact and len(self.remote.push) == 1) else place
         if target == place and os.path.isdir(near) and target not in names(self.repo):
@@ -357,7 +364,7 @@ class Connection:
             settings += exactly + tuple(f"--config-env=remote.{_EXACT}.{key}={_PLACE}" for key in ("url", "pushurl"))
         settings += (f"--config-env=remote.{target}.mirror={_OFF}",)  # -c would end the name at the first =
         # A remote of this machine has on disk what it takes; how another one does is its own git's matter.
-        near = os.path.join(self.repo.git.directory, place_address(self.repo, place))
+        near = os.path.join(self.repo.git.directory, self.address(place))
         beside = (f"--receive-pack={self._hooks_environment()}{_RECEIVE}",) if os.path.isdir(near) else ()
         for atomic in (("--atomic",), ("--no-atomic",)):
             words = (

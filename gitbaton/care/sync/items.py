@@ -42,7 +42,7 @@ from gitbaton.checkpoints.store.refs import (
     signed_track,
     track_of,
 )
-from gitbaton.git.remotes import Connection, place_address
+from gitbaton.git.remotes import Connection
 from gitbaton.langgraph.threads.names import LATE, THREADS, names_of, ref_of
 from gitbaton.runs.journal.values import run_of
 
@@ -327,7 +327,7 @@ def here(remote: str, ref: str) -> str:
 def room(line: Connection, place: str | None = None) -> str:
     """Return the folder of refs that say how threads stood when a remote and we had the same, after a join or a push: one
     for each address, since what is not at another one was not removed there."""
-    shown = place_address(line.repo, place or line.remote.fetch)
+    shown = line.address(place or line.remote.fetch)
     digest = hashlib.sha256(shown.encode("utf-8", "surrogateescape")).hexdigest()
     return remote_ref(line.remote.name, f"joined/{digest[:16]}/")
 

@@ -66,8 +66,8 @@ from gitbaton.git.objectlists import contents, reachable, sizes
 from gitbaton.git.objects import NewObject, RawCommit, RefChange, new_object, parse_commit
 from gitbaton.git.publish import fsync, move_refs, publish_reachable, stored
 from gitbaton.git.questions import matching
-from gitbaton.git.remotes import Connection, Pushed, place_address
-from gitbaton.git.repo import Repo, add, make_folder
+from gitbaton.git.remotes import Connection, Pushed
+from gitbaton.git.repo import add, make_folder
 from gitbaton.git.run import checked
 from gitbaton.git.worktree.gate import ANNEX, DVC, LFS, MOST, OTHER, kept_by, lfs_oid
 from gitbaton.langgraph.threads.names import LATE, THREADS, late_ref, ref_of
@@ -261,7 +261,7 @@ class _Push:
         haves = _Haves(self.baton, seen, made.moves, self.left, self.ours.values())
         keeping.enter_context(stored(self.baton.repo, objects))
         moving = {move.asked for move in made.moves if move.changes and move.item}
-        known = agreed(self.baton.repo, self.line.remote.name, self.place, moving)
+        known = agreed(self.line, self.place, moving)
         planned = made.moves
         public = haves.ask(lambda oids: exposure(self.baton, planned, oids, known), lambda found: found is None)
         made = replace(made, exposure=public)
@@ -397,7 +397,7 @@ class _Push:
                 patiently(partial(self._remember, done, written))
             if made.exposure is not None and not (made.declined or made.private):
                 sent = made.exposure.asked.intersection(move.asked for move in done)
-                remember(self.baton.repo, self.line.remote.name, self.place, sorted(sent))
+                remember(self.line, self.place, sorted(sent))
         failed = [row for row in rows if row.kind]
         if not failed:
             return made
@@ -521,33 +521,33 @@ class _Haves:
         return question(self._all)
 
 
-def agreed(repo: Repo, remote: str, place: str, items: Iterable[Item]) -> frozenset[Item]:
+def agreed(line: Connection, place: str, items: Iterable[Item]) -> frozenset[Item]:
     """Return those of the items that were pushed from here to that address of the remote by agreement."""
     items = list(items)
-    shown = _line(repo, place) if items else ""
-    return frozenset(item for item in items if shown in _addresses(_path(repo, remote, item)))
+    shown = _shown(line, place) if items else ""
+    return frozenset(item for item in items if shown in _addresses(_path(line, item)))
 
 
-def remember(repo: Repo, remote: str, place: str, items: Iterable[Item]) -> None:
+def remember(line: Connection, place: str, items: Iterable[Item]) -> None:
     """Note that these items were pushed there by agreement. What cannot be written is asked about again."""
-    shown = _line(repo, place)
+    shown, repo = _shown(line, place), line.repo
     for item in items:
-        path = _path(repo, remote, item)
+        path = _path(line, item)
         if shown not in _addresses(path):
             with suppress(OSError):
                 make_folder(repo, os.path.dirname(path))
                 add(repo, path, f"{shown}\n".encode("utf-8", "surrogateescape"))
 
 
-def _line(repo: Repo, place: str) -> str:
-    return place_address(repo, place).replace("\n", " ")
+def _shown(line: Connection, place: str) -> str:
+    return line.address(place).replace("\n", " ")
 
 
-def _path(repo: Repo, remote: str, item: Item) -> str:
+def _path(line: Connection, item: Item) -> str:
     """Return the file that has the addresses for an item, one a line; what a thread is called may be long, and any text."""
     kind, name = item
     file = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest() if kind == "thread" else encode_track(name)
-    return os.path.join(repo.shared_dir, "pushed", encode_track(remote), _ROOMS[kind], file)
+    return os.path.join(line.repo.shared_dir, "pushed", encode_track(line.remote.name), _ROOMS[kind], file)
 
 
 def _addresses(path: str) -> frozenset[str]:
