@@ -189,6 +189,28 @@ def test_three_clones_have_the_same_signatures_after_a_sync(
 
 
 @pytest.mark.deep
+def test_nobody_signs_what_somebody_else_made(alices: Sandbox, bare: Sandbox, tmp_path: Path) -> None:
+    carol = Sandbox.begun(tmp_path / "carol")
+    carol.git("remote", "add", "hub", str(bare.path))
+    carol.ok("snapshot", "--track", "t", "carol's")
+    carol.ok("snapshot", "--track", "t", "carol's second")
+    carol.ok("sync", "--yes", "hub")
+    alices.git("remote", "add", "hub", str(bare.path))
+    alices.ok("sync", "--yes", "hub")
+    alices.git("config", "baton.sign", "false")
+    alices.ok("snapshot", "--track", "t", "not signed yet")  # carol's are ours by these words, but not Alice's work
+    alices.git("config", "baton.sign", "true")
+    alices.ok("snapshot", "--track", "t", "signed")
+    told = {"carol's": ("missing", None), "not signed yet": ("good", ALICE), "signed": ("good", ALICE)}
+    assert states(alices) == {**told, "carol's second": ("missing", None)}
+    alices.ok("forget", "--yes", "t~2")  # which writes the record of what is ours anew
+    alices.ok("snapshot", "--track", "t", "later")
+    assert states(alices) == {**told, "later": ("good", ALICE)}
+    assert "foreign" not in alices.ok("log").out
+    assert alices.ok("doctor", "--json").code == 0
+
+
+@pytest.mark.deep
 def test_a_bundle_brings_signatures(alices: Sandbox, keys: dict[str, Path], tmp_path: Path) -> None:
     alices.ok("snapshot", "--track", "t", "one")
     alices.git("bundle", "create", str(tmp_path / "x.bundle"), "--all")

@@ -39,6 +39,7 @@ IMPORTS = "imported"  # and of turns of clients' own transcripts
 _KINDS = ("tracks", "runs")
 _HEADER = b"gitbaton ours 1\n"
 _MIXED = b"mixed"  # the line that says that foreign checkpoints stand below ours
+_TAKEN = b"taken "  # how a line begins that says of an id that words of here made it ours
 _LARGE = 1 << 16  # bytes beyond which a file is rather taken apart than looked through
 
 
@@ -96,6 +97,10 @@ class Ours:
         """Return all ids of a file."""
         return _oids(self._said(name))
 
+    def taken_over(self, name: str) -> frozenset[Oid]:
+        """Return the ids of a file that were not made here: words that were written here made them ours."""
+        return _taken_over(self._said(name))
+
     def mixed(self, track: str) -> bool:
         """Whether foreign checkpoints stand below ours in a track, so that words of here make them ours."""
         return b"\n%s\n" % _MIXED in self._said(of_track(track))
@@ -141,7 +146,8 @@ class Ours:
     def own(self, name: str, ids: Iterable[Oid]) -> None:
         """Say that these ids, those that were ours before, and all that is mixed with them are ours. Raises OSError."""
         self.begin()
-        self._put(name, {*self.ids(name), *ids})
+        before, below = self.ids(name), frozenset(ids)
+        self._put(name, before | below, taken=self.taken_over(name) | (below - before))
 
     def drop(self, name: str, ids: Collection[Oid] | None = None, *, mixed: bool = False) -> None:
         """Forget what is said of ids that are gone, or with ``mixed`` are others' now, or of all of a name. What cannot be
@@ -153,10 +159,11 @@ class Ours:
             if not left and not mixed:
                 drop(self.repo, os.path.join(self.folder, name))
             elif len(left) < len(self.ids(name)):
-                self._put(name, left, mixed=mixed)
+                self._put(name, left, taken=self.taken_over(name) & left, mixed=mixed)
 
-    def _put(self, name: str, ids: Iterable[Oid], *, mixed: bool = False) -> None:
-        lines = [*(oid.encode() for oid in sorted(ids)), *([_MIXED] if mixed else [])]
+    def _put(self, name: str, ids: Iterable[Oid], *, taken: Iterable[Oid] = (), mixed: bool = False) -> None:
+        lines = [*(oid.encode() for oid in sorted(ids)), *(_TAKEN + oid.encode() for oid in sorted(taken))]
+        lines += [_MIXED] if mixed else []
         put(self.repo, os.path.join(self.folder, name), _HEADER + b"".join(b"%s\n" % line for line in lines), sync=True)
 
     def begin(self) -> None:
@@ -194,7 +201,9 @@ class Ours:
             inside[:] = [name for name in inside if name not in below]
             for path in (os.path.join(folder, file) for file in sorted(files) if not file.endswith(".new")):
                 raw = read_or_none(path)
-                wrong = [line for line in (raw or b"").split(b"\n")[1:-1] if line != _MIXED and not _oids(line)]
+                wrong = [
+                    line for line in (raw or b"").split(b"\n")[1:-1] if line != _MIXED and not _oids(line.removeprefix(_TAKEN))
+                ]
                 if raw is None or not raw.startswith(_HEADER):
                     found.append((path, "it is not a record that this version writes"))
                 elif wrong:
@@ -207,13 +216,13 @@ class Ours:
         said: list[str] = []
         for path, _ in self.damaged():
             name = os.path.relpath(path, self.folder)
-            kept = self.ids(name)
+            kept, taken = self.ids(name), self.taken_over(name)
             try:
                 aside = os.path.normpath(os.path.join(self.repo.shared_dir, "broken", OURS, name))
                 make_folder(self.repo, os.path.dirname(aside))
                 os.rename(path, f"{aside}.{time.time_ns()}")
                 if kept:
-                    self._put(name, kept)
+                    self._put(name, kept, taken=taken & kept)
             except OSError as error:
                 said.append(f"{in_quotes(path)} is not put aside: {error.strerror}")
         return said
@@ -293,3 +302,8 @@ def _ids(objects: Objects, tip: Oid) -> list[Oid]:
 def _oids(data: bytes) -> frozenset[Oid]:
     """Return the ids among lines."""
     return frozenset(line for line in data.decode("ascii", "replace").split("\n") if OID.match(line))
+
+
+def _taken_over(data: bytes) -> frozenset[Oid]:
+    """Return the ids that lines name as taken over."""
+    return _oids(b"\n".join(line.removeprefix(_TAKEN) for line in data.split(b"\n") if line.startswith(_TAKEN)))

@@ -325,8 +325,8 @@ def put(store: Store, track: str, made: Mapping[Oid, bytes]) -> None:
 
 
 def sign_newest(store: Store, tip: Stored, *, automatic: bool) -> list[str]:
-    """Sign a checkpoint that was just recorded, and a few of ours right below it that are not signed yet; return a warning
-    where it was not. An ``automatic`` one waits for no passphrase. Never raises BatonError: the checkpoint stands."""
+    """Sign a checkpoint that was just recorded, and a few that were made here right below it and are not signed yet; return a
+    warning where it was not. An ``automatic`` one waits for no passphrase. Never raises BatonError: the checkpoint stands."""
     from gitbaton.git.signing import sign  # late: most who read signatures judge none
 
     seconds, until = (_HOOK_SECONDS, time.monotonic() + _HOOK_SECONDS) if automatic else (SECONDS, time.monotonic() + SECONDS)
@@ -349,13 +349,13 @@ def _why(error: BatonError | OSError) -> str:
 
 
 def _unsigned(store: Store, tip: Stored) -> Iterator[Stored]:
-    ref = signatures_ref(tip.checkpoint.track)
-    top = _folders(store, ref)
+    ref, ours = signatures_ref(tip.checkpoint.track), of_track(tip.checkpoint.track)
+    top, theirs = _folders(store, ref), store.ours.taken_over(ours)
     for stored in islice(store.newest(tip), 1 + _MOST_BELOW):
         folder = top.get(stored.id[:2].encode())
         below = _entries(store, ref, folder.oid) or () if folder is not None else ()
         signed = any(signed_id(store.objects.algorithm, stored.id[:2].encode(), entry) == stored.id for entry in below)
-        if signed or not store.ours.has(of_track(tip.checkpoint.track), stored.id):
+        if signed or stored.id in theirs or not store.ours.has(ours, stored.id):
             return
         yield stored
 
