@@ -338,9 +338,9 @@ class Redactor:
     def lines(self, raw: bytes) -> Iterator[tuple[int, bytes, bytes]]:
         """Yield the lines that redaction changes: the number, from 1, the line, and what ``line`` makes of it."""
         text = raw.decode("utf-8", "surrogateescape")
-        among = rows(text)
-        for number, said in enumerate(text.split("\n"), 1):
-            odd = any(mark in said for mark in ("\\u", "\\/", *_COLOURED))
+        among, marks = rows(text), [mark for mark in ("\\u", "\\/", *_COLOURED) if mark in text]
+        for number, said in enumerate(text.split("\n") if among or marks or self.mode == "strict" else (), 1):
+            odd = any(mark in said for mark in marks)
             some = () if odd else tuple(_still(said, among))
             if some or odd or self.mode == "strict":
                 line = said.encode("utf-8", "surrogateescape")
