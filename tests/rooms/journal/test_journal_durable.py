@@ -19,7 +19,8 @@ from pathlib import Path
 import pytest
 
 from gitbaton.base.errors import BatonError
-from gitbaton.git.repo import Door
+from gitbaton.checkpoints.store.provenance import of_run
+from gitbaton.git.repo import OURS, Door
 from gitbaton.git.worktree.filesets import Files
 from gitbaton.runs.journal.upkeep import verify
 from gitbaton.runs.journal.values import Logged, run_ref
@@ -75,8 +76,10 @@ def places(box: Sandbox) -> dict[str, list[list[str]]]:
 
 def cuts(box: Sandbox, trace: str, said: Path) -> tuple[list[tuple[str, set[str]]], list[str]]:
     """Each value that the run's ref may have after a power cut, with the objects that are sure to be there then; and what is
-    wrong: a ref that may name what is not there, or a record that was acknowledged and may be gone."""
+    wrong: a ref that may name what is not there, or what would not count as made here, or an acknowledged record that may be
+    gone."""
     ref, drive, held = str(box.path.resolve() / ".git" / run_ref(RUN)), Disk(), places(box)
+    ours = str(box.path.resolve() / ".git/baton" / OURS / of_run(RUN))
     values: list[tuple[str, set[str]]] = []
     wrong: list[str] = []
     for call, path in replay(trace, drive, str(box.path.resolve())):
@@ -85,6 +88,8 @@ def cuts(box: Sandbox, trace: str, said: Path) -> tuple[list[tuple[str, set[str]
             value = drive.text[number][:40]
             if number not in drive.clean:
                 wrong.append(f"the ref may be empty when it should be {value}")
+            if not drive.sure(ours) or value not in drive.text[drive.now[ours]]:
+                wrong.append(f"{value} may be foreign")
             there = {p for p in drive.now if "/objects/" in p and drive.sure(p)}
             for oid in box.git("rev-list", "--objects", "--no-object-names", value).split("\n"):
                 if not any(all(p in drive.now and drive.sure(p) for p in files) for files in held[oid]):
@@ -115,12 +120,15 @@ def test_r19_a_power_cut_leaves_a_prefix(tmp_path: Path, door: Door) -> None:
     late = "\n".join(line for line in trace.splitlines() if f"{run_ref(RUN)}.lock>" not in line or "fsync(" not in line)
     assert cuts(box, late, said)[1], "for the ref's bytes"
     lost = "\n".join(line for line in trace.splitlines() if "/refs/baton/runs>" not in line or "fsync(" not in line)
-    assert cuts(box, lost, said)[1], "and for its name"
+    assert cuts(box, lost, said)[1], "for its name"
+    foreign = "\n".join(line for line in trace.splitlines() if f"/baton/{OURS}/" not in line or "sync(" not in line)
+    assert {what.partition(" ")[2] for what in cuts(box, foreign, said)[1]} == {"may be foreign"}, "and for what made it"
 
 
 def after_a_cut(path: Path, box: Sandbox, value: str, there: set[str], expected: tuple[Logged, ...]) -> None:
-    """A repository with those objects only, and the ref."""
+    """A repository with those objects only, the ref, and what says that the run was made here."""
     left = Sandbox.init(path)
+    shutil.copytree(box.path / ".git/baton" / OURS, path / ".git/baton" / OURS)
     for name in there:
         if os.path.isfile(name):
             target = path / ".git" / os.path.relpath(name, box.path.resolve() / ".git")
