@@ -30,9 +30,14 @@ _SAVED = 0.9  # of its size: what is deflated to no less than that is stored as 
 
 def stream(algorithm: Algorithm, objects: Iterable[New]) -> bytes:
     """Return a pack of objects, deflated one by one."""
-    parts = [_head(kind, len(data)) + zlib.compress(data, 1) for kind, _, data in objects]
-    pack = _begun(len(parts)) + b"".join(parts)
-    return pack + digest(algorithm, pack)
+    pack, count = bytearray(_begun(0)), 0
+    for kind, _, data in objects:
+        pack += _head(kind, len(data))
+        pack += zlib.compress(data, 1)
+        count += 1
+    pack[: len(_begun(0))] = _begun(count)
+    pack += digest(algorithm, bytes(pack))
+    return bytes(pack)
 
 
 def put_packs(

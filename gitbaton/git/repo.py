@@ -29,6 +29,7 @@ from gitbaton.base.system.files import (
     read_regular,
     share,
     sweep,
+    sync_paths,
     write_atomic,
     write_first,
 )
@@ -828,6 +829,18 @@ def put(repo: Repo, path: str, data: bytes, *, fresh: str = ".new", mode: int = 
     that of an unshared repository. Raises OSError."""
     make_folder(repo, os.path.dirname(path))
     write_atomic(path, data, temporary=path + fresh, mode=mode, sync=sync, made=lambda fd: shared(repo, fd))
+
+
+def put_together(repo: Repo, files: Mapping[str, bytes]) -> None:
+    """Write files as ``put`` does, each whole or not at all, all on disk when this returns: it is waited for once. Raises
+    OSError; then any of them may be as it was."""
+    fresh = {path: f"{path}.new" for path in files}
+    for path, name in fresh.items():
+        put(repo, name, files[path])
+    sync_paths(fresh.values())
+    for path, name in fresh.items():
+        os.replace(name, path)
+    sync_paths({os.path.dirname(path) for path in files})
 
 
 def secret_key(repo: Repo, *, make: bool = True) -> bytes:

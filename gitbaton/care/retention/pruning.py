@@ -178,8 +178,15 @@ def _revision(baton: Baton, made: PrunePlan) -> Revision:
     parts = [part for part in made.tracks if part.remove]
     keep = {part.track: [stored for stored, _ in part.keep] for part in parts}
     seen = (stored for part in parts for stored in (*keep[part.track], *part.remove))
+    moving = [stored.commit for part in parts for stored in _above(part)]
     drop = {talk.ref: talk.tip for talk in made.conversations}
-    return draft_removal(baton, made.broken, keep=keep, drop=drop, pruned=made.removed, seen=seen)
+    return draft_removal(baton, made.broken, keep=keep, drop=drop, pruned=made.removed, seen=seen, moving=moving)
+
+
+def _above(part: TrackPlan) -> list[Stored]:
+    """Return what stays above the oldest that goes, the oldest first."""
+    first = min((s.checkpoint.created, s.id) for s in part.remove)
+    return [s for s, _ in reversed(part.keep) if (s.checkpoint.created, s.id) > first]
 
 
 def apply(baton: Baton, made: PrunePlan, *, held: bool = False) -> PrunePlan:
@@ -202,6 +209,7 @@ def apply(baton: Baton, made: PrunePlan, *, held: bool = False) -> PrunePlan:
             raise RefConflictError(f"nothing is removed: {in_quotes(ref)} moved meanwhile", "try again")
         revision.apply()
     _follow(baton)
+    baton.store.facts.keep()
     return replace(made, safety=tuple(part for part in made.safety if part.chain.ref in free))
 
 

@@ -76,10 +76,12 @@ def draft_removal(
     forgotten: Iterable[Oid] = (),
     unpinned: Iterable[Oid] = (),
     seen: Iterable[Stored] = (),
+    moving: Sequence[Oid] = (),
 ) -> Revision:
     """Return a removal as one change, but for the safety chains. ``keep``: what stays of each track that loses any; without
     any it goes. ``drop``: further refs that go. ``pruned``, ``forgotten``: tombstones to leave, so that no clone brings them
-    back. ``seen``: checkpoints of these tracks that were read whole, and need not be read again."""
+    back. ``seen``: checkpoints of these tracks that were read, and need not be read again to be judged; ``moving``: the commits
+    of those that stay and are written again, in that order."""
     revision = Revision(baton.store)
     revision.noted = NOTES not in broken
     meta = revision.meta
@@ -87,7 +89,7 @@ def draft_removal(
         meta = turned(meta, oid)
     revision.meta = replace(meta, pruned=meta.pruned.union(pruned), forgotten=meta.forgotten.union(forgotten))
     chains = baton.store.pointing([chain_ref(track) for track in keep])
-    with baton.store.ahead([*chains.values()]), baton.store.recalling(seen):
+    with baton.store.ahead([*chains.values()]), baton.store.recalling(seen), baton.store.streaming(moving):
         for track, items in keep.items():
             revision.keep(track, [stored.id for stored in items])
     revision.also((), [RefChange(name=ref, new=None, old=oid) for ref, oid in drop.items()])

@@ -104,12 +104,11 @@ class SearchIndex:
 
     def remove(self, numbers: Sequence[int]) -> None:
         """Remove passages, and with them what the index knows of their words."""
-        for number in numbers:
-            if self.narrow:
-                values = (number, _padded(self.text(number)))
-                self.database.execute("INSERT INTO ft (ft, rowid, text) VALUES ('delete', ?, ?)", values)
-            self.database.execute("DELETE FROM body WHERE id = ?", (number,))
-            self.database.execute("DELETE FROM mark WHERE id = ?", (number,))
+        if self.narrow:
+            rows = ((number, _padded(self.text(number))) for number in numbers)
+            self.database.executemany("INSERT INTO ft (ft, rowid, text) VALUES ('delete', ?, ?)", rows)
+        for table in ("body", "mark"):
+            self.database.executemany(f"DELETE FROM {table} WHERE id = ?", ((number,) for number in numbers))
         self._optimize = self._optimize or bool(numbers)
 
     def settle(self) -> None:
@@ -307,9 +306,9 @@ class _Update:
         return found[:limit] if whole else self.baton.store.objects.first_parents(tip, limit)
 
     def _follow(self, ref: str) -> None:
-        tip, known = self.refs[ref], {str(name): str(oid) for name, oid in self.index.all("SELECT name, oid FROM ref")}
+        tip = self.refs[ref]
         if ref == META:
-            self.sweep = bool(known)
+            self.sweep = bool(self.index.all("SELECT 1 FROM ref LIMIT 1"))
             with self.index.writing():
                 self._note(ref, tip)
             return
@@ -317,7 +316,8 @@ class _Update:
             if (session := _session(ref)) is not None:
                 self._talk(ref, tip, *session)
             else:
-                self._chain(ref, tip, known.get(ref))
+                known = self.index.all("SELECT oid FROM ref WHERE name = ?", ref)
+                self._chain(ref, tip, str(known[0][0]) if known else None)
         except (RecordError, GitError) as error:
             with self.index.writing():
                 self._note(ref, tip, [Problem(where=ref, reason=error.message)])
@@ -456,11 +456,11 @@ class _Update:
             if drops.dropped(str(oid)) and commit not in own:
                 self.db.execute("UPDATE link SET turn = 0 WHERE oid = ?", (commit,))
         sql = "SELECT id, session FROM turn WHERE NOT EXISTS (SELECT 1 FROM link WHERE turn = turn.id)"
-        for number, session in self.index.all(sql):
-            self.index.remove([row[0] for row in self.index.all("SELECT id FROM mark WHERE turn = ? AND talk = 0", number)])
-            self.db.execute("DELETE FROM turn WHERE id = ?", (number,))
-            if session:
-                self.sessions.add(str(session))
+        gone_turns = self.index.all(sql)
+        marks = "SELECT id FROM mark WHERE turn = ? AND talk = 0"
+        self.index.remove([row[0] for number, _ in gone_turns for row in self.db.execute(marks, (number,))])
+        self.db.executemany("DELETE FROM turn WHERE id = ?", ((number,) for number, _ in gone_turns))
+        self.sessions |= {str(session) for _, session in gone_turns if session}
 
 
 def _words(baton: Baton, stored: Stored, *, whole: bool) -> Iterator[tuple[int, str]]:

@@ -109,6 +109,9 @@ class Chains:
         self._elsewhere: dict[str, list[tuple[str, Oid]]] | None = None
         self._ahead: Mapping[Oid, list[Oid]] = {}
         self._recalled: Mapping[Oid, Stored] = {}
+        self._places: dict[Oid, int] = {}
+        self._stream: Iterator[Object | None] = iter(())
+        self._next = 0
         self.kept: KeptChains | None = None  # chains that were read, by their tips
         self.pick: Callable[[Sequence[Oid], int | None], dict[Oid, list[Oid]]] | None = None  # where only some are wanted
 
@@ -359,6 +362,30 @@ class Chains:
     def recalled(self, commit: Oid) -> Stored | None:
         """Return the checkpoint of a commit that needs not be read again to know its id and what a row of facts says."""
         return self._recalled.get(commit)
+
+    @contextmanager
+    def streaming(self, commits: Sequence[Oid]) -> Iterator[None]:
+        """Read commits of chains by one process, so that until the end of the block ``commits`` has them where they are
+        asked for in this order; some may be left out."""
+        self._places = {oid: place for place, oid in enumerate(commits)}
+        self._stream, self._next = self.objects.read_many([*self._places], MAX_COMMIT), 0
+        try:
+            yield
+        finally:
+            self._places, self._stream = {}, iter(())
+
+    def commits(self, oids: Sequence[Oid]) -> Iterator[Object | None]:
+        """Yield commits of chains, as ``Objects.read_many`` does."""
+        streamed, last = list[bool](), self._next - 1
+        for oid in oids:
+            streamed.append(self._places.get(oid, -1) > last)
+            last = self._places[oid] if streamed[-1] else last
+        rest = self.objects.read_many([oid for oid, here in zip(oids, streamed, strict=True) if not here], MAX_COMMIT)
+        for oid, here in zip(oids, streamed, strict=True):
+            if here:
+                found = [next(self._stream) for _ in range(self._next, self._places[oid] + 1)][-1]
+                self._next = self._places[oid] + 1
+            yield found if here else next(rest)
 
     def walk(self, start: Oid) -> list[Oid]:
         """Return the commits of a chain from one on, newest first, its root perhaps the last."""

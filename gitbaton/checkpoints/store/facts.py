@@ -133,18 +133,24 @@ class RecordFacts:
             return
         self._note((commit, oid, "", "", head, "", "", "", "", "", "", _IDS_ALONE + "p"))
 
+    def follow(self, commit: Oid, oid: Oid, base: Oid | None) -> None:
+        """Note that a record which is known at ``commit`` also stands, with the same tree, at the commit ``oid`` on a base."""
+        row = self._full(commit)
+        if row:
+            self._note((oid, *row[1:_BASE], base or "", *row[_BASE + 1 :]))
+
     def _note(self, row: Sequence[str]) -> None:
         line = " ".join(row)
         if self._rows is not None:
             self._fresh += self._rows.get(row[0]) != line
             self._rows[row[0]] = line
 
-    def keep(self, commits: Iterable[Oid]) -> None:
-        """Write what was learned, if that is much, and of chains of tracks no other commits; a disk that does not take it keeps
-        none. Of several writers one wins."""
+    def keep(self, commits: Iterable[Oid] | None = None) -> None:
+        """Write what was learned, if that is much, and of chains of tracks no other ``commits``, where they are given; a disk
+        that does not take it keeps none. Of several writers one wins."""
         if self._rows is None or self._fresh < MANY or self._folder != self.repo.shared_dir:
             return
-        there = {*commits}
+        there = {*(self._rows if commits is None else commits)}
         with suppress(OSError, BatonError):
             self._write(row for commit, row in self._rows.items() if commit in there or row.rpartition(" ")[2][0] in _BESIDE)
         self._fresh = 0
@@ -180,7 +186,7 @@ class RecordFacts:
         row = self._full(commit)
         if not row or not ("w" in row[_FLAGS] or row[_ID] in ours):
             return None
-        later = _Later(self.repo, row)
+        later = _Later(self.repo, (self._rows or {})[commit])
         checkpoint = waiting(
             Checkpoint,
             later.field,
@@ -206,19 +212,25 @@ class RecordFacts:
 class _Later:
     """The record of a commit, of which a row is known: it is read when more is asked for."""
 
-    __slots__ = ("full", "repo", "row")
+    __slots__ = ("full", "line", "repo")
 
-    def __init__(self, repo: Repo, row: list[str]) -> None:
-        self.repo, self.row = repo, row
+    def __init__(self, repo: Repo, line: str) -> None:
+        self.repo, self.line = repo, line
         self.full: tuple[bytes, Checkpoint] | None = None
+
+    @property
+    def row(self) -> list[str]:
+        """The row of the commit."""
+        return self.line.split(" ")
 
     def _read(self) -> tuple[bytes, Checkpoint]:
         if self.full is None:
-            found = self.repo.objects.read(self.row[0])
+            commit, oid, *_ = self.row
+            found = self.repo.objects.read(commit)
             data = found.data if found is not None and found.kind == "commit" else None
             raw = payload(parse_commit(data).message) if data else b""
-            if object_id(self.repo.layout.algorithm, "blob", raw) != self.row[_ID]:
-                raise RecordError(f"commit {self.row[0]} cannot be read", MENDS)
+            if object_id(self.repo.layout.algorithm, "blob", raw) != oid:
+                raise RecordError(f"commit {commit} cannot be read", MENDS)
             self.full = raw, known(raw)
         return self.full
 

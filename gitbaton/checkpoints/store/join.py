@@ -84,7 +84,8 @@ class JoinPlan:
     ``fresh``: the links that are new, ``added`` their number; ``removed``: ids that are no longer in the chain; ``objects`` to
     write; ``change``: the move of the chain's ref, None when it stays, its end when no checkpoint is left. ``links``: the chain
     as it will be above its first ``kept`` checkpoints, which nothing can have changed, oldest first. ``altered``: the ids that
-    come to stand on another commit than here, as the other side has them: no id says what lies beside the index.
+    come to stand on another commit than here, as the other side has them: no id says what lies beside the index. ``moved``:
+    those of ``links`` that get a new commit, each with the one it had and the base in its second parent.
     """
 
     fresh: tuple[Link, ...] = ()
@@ -94,6 +95,7 @@ class JoinPlan:
     links: tuple[Link, ...] = ()
     kept: int = 0
     altered: tuple[Oid, ...] = ()
+    moved: tuple[tuple[Oid, Oid, Oid | None], ...] = ()
 
     @property
     def added(self) -> int:
@@ -175,7 +177,7 @@ def linked(store: Store, track: str, oids: Sequence[Oid]) -> list[Link]:
 
 
 def _records(store: Store, track: str, oids: Sequence[Oid]) -> Iterator[tuple[Stored, RawCommit]]:
-    for oid, found in zip(oids, store.objects.read_many(oids, MAX_COMMIT), strict=True):
+    for oid, found in zip(oids, store.commits(oids), strict=True):
         try:
             stored = store.stored(found, track, oid)
         except RecordError as error:
@@ -251,7 +253,16 @@ def joined(
         links=tuple(placed),
         kept=kept,
         altered=tuple(link.id for link in union if link.id in before and link.base != before[link.id]),
+        moved=tuple(_moved(below, union, placed)),
     )
+
+
+def _moved(below: Oid, union: Iterable[Link], placed: Iterable[Link]) -> Iterator[tuple[Oid, Oid, Oid | None]]:
+    """Yield what moves, as a JoinPlan has it, but for what gets a stand-in for its base."""
+    for old, new in zip(union, placed, strict=True):
+        if old.commit is not None and new.commit is not None and old.commit != new.commit and new.base != below:
+            yield old.commit, new.commit, new.base
+        below = new.commit or below
 
 
 def _untouched(store: Store, own: Sequence[Oid], coming: Iterable[Link], dropped: Callable[[Oid], bool]) -> int:

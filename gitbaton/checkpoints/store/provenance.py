@@ -27,7 +27,7 @@ from gitbaton.base.system.files import (
 )
 from gitbaton.checkpoints.store.refs import CHAINS, IMPORTED, RUNS, SAFETY, THREADS, TIPS, track_of
 from gitbaton.git.objects import OID, Objects, digest, object_id, parse_commit
-from gitbaton.git.repo import OURS, Repo, begun, clear_old, drop, earlier, keep_begun, make_folder, put, shared
+from gitbaton.git.repo import OURS, Repo, begun, clear_old, drop, earlier, keep_begun, make_folder, put, put_together, shared
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ class Ours:
         """Return the encoded names of the tracks or runs that have a file."""
         if not begun(self.repo):
             return {name.partition("/")[2] for name in self._held() if name.startswith(kind)}
-        return names_in(os.path.join(self.folder, kind))
+        return {name for name in names_in(os.path.join(self.folder, kind)) if not name.endswith(".new")}
 
     def missing(self, kind: Kind, there: Collection[str]) -> list[str]:
         """Return the encoded names of tracks or runs made here that have no ref ``there``, and that gitbaton has not removed: a
@@ -152,19 +152,26 @@ class Ours:
     def drop(self, name: str, ids: Collection[Oid] | None = None, *, mixed: bool = False) -> None:
         """Forget what is said of ids that are gone, or with ``mixed`` are others' now, or of all of a name. What cannot be
         written stays."""
+        self.drop_all({name: ids}, mixed=mixed)
+
+    def drop_all(self, gone: Mapping[str, Collection[Oid] | None], *, mixed: bool = False) -> None:
+        """Do as ``drop`` for several names; what is written comes to the disk together."""
+        files = dict[str, bytes]()
         with suppress(OSError):
             self.begin()
-            left = self.ids(name).difference(ids) if ids is not None else frozenset[Oid]()
-            mixed = ids is not None and (mixed or b"\n%s\n" % _MIXED in self._said(name))
-            if not left and not mixed:
-                drop(self.repo, os.path.join(self.folder, name))
-            elif len(left) < len(self.ids(name)):
-                self._put(name, left, taken=self.taken_over(name) & left, mixed=mixed)
+            for name, ids in gone.items():
+                path, known = os.path.join(self.folder, name), self.ids(name)
+                left = known.difference(ids) if ids is not None else frozenset[Oid]()
+                stays = ids is not None and (mixed or b"\n%s\n" % _MIXED in self._said(name))
+                if len(left) < len(known) and (left or stays):
+                    files[path] = _lines(left, self.taken_over(name) & left, mixed=stays)
+                elif not left and not stays:
+                    with suppress(OSError):
+                        drop(self.repo, path)
+            put_together(self.repo, files)
 
-    def _put(self, name: str, ids: Iterable[Oid], *, taken: Iterable[Oid] = (), mixed: bool = False) -> None:
-        lines = [*(oid.encode() for oid in sorted(ids)), *(_TAKEN + oid.encode() for oid in sorted(taken))]
-        lines += [_MIXED] if mixed else []
-        put(self.repo, os.path.join(self.folder, name), _HEADER + b"".join(b"%s\n" % line for line in lines), sync=True)
+    def _put(self, name: str, ids: Iterable[Oid], *, taken: Iterable[Oid] = ()) -> None:
+        put(self.repo, os.path.join(self.folder, name), _lines(ids, taken), sync=True)
 
     def begin(self) -> None:
         """Begin the record, where there is none, with what an earlier version left. Raises OSError."""
@@ -297,6 +304,12 @@ def _ids(objects: Objects, tip: Oid) -> list[Oid]:
                 message = parse_commit(item.data).message if item is not None and item.kind == "commit" and item.data else b""
                 found.append(object_id(objects.algorithm, "blob", payload(message)))
     return found
+
+
+def _lines(ids: Iterable[Oid], taken: Iterable[Oid], *, mixed: bool = False) -> bytes:
+    """Return the content of a file."""
+    lines = [*map(str.encode, sorted(ids)), *(_TAKEN + oid.encode() for oid in sorted(taken)), *([_MIXED] if mixed else [])]
+    return _HEADER + b"".join(b"%s\n" % line for line in lines)
 
 
 def _oids(data: bytes) -> frozenset[Oid]:

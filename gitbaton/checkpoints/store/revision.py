@@ -68,6 +68,7 @@ class Revision:
         self._plans: dict[str, JoinPlan] = {}
         self._notes: dict[Oid, bytes] = {}
         self._also: tuple[list[NewObject], list[RefChange]] = ([], [])
+        self._drawn_notes: tuple[object, tuple[list[NewObject], RefChange | None]] | None = None
         self._signed: dict[str, list[Signed]] = {}
 
     def join(self, track: str, links: Iterable[Link], *, fetched: bool = False) -> JoinPlan:
@@ -170,10 +171,11 @@ class Revision:
         except (RefConflictError, GitError):
             self._unsay(begun)
             raise
-        for track, plan in plans.items():
-            gone = plan.change is not None and plan.change.new is None
-            if gone or plan.removed:
-                ours.drop(of_track(track), None if gone else plan.removed)
+        gone = {track for track, plan in plans.items() if plan.change is not None and plan.change.new is None}
+        losing = [track for track, plan in plans.items() if plan.removed or track in gone]
+        ours.drop_all({of_track(track): None if track in gone else plans[track].removed for track in losing})
+        for place in (place for plan in plans.values() for place in plan.moved):
+            self.store.facts.follow(*place)
         self._follow()
 
     def _unsay(self, begun: Mapping[str, Collection[Oid]]) -> None:
@@ -304,11 +306,16 @@ class Revision:
             return [], None
         removed = self.removed
         try:
+            asked = self.store.notes_tree(), self.meta, [*map(id, plans.values())]
+            if self._drawn_notes is not None and self._drawn_notes[0] == asked:  # as they were drawn without the lock
+                return self._drawn_notes[1]
             texts = self._texts(plans)
             times = [int(link.created.timestamp()) for plan in plans.values() for link in plan.links[-1:]]
             author = NOBODY + b" %d +0000" % max(times, default=0)
             said = b"checkpoints removed\n" if removed else b"checkpoints joined\n"
-            return plan_notes(self.store, texts, author, said, removed, full=self.places.full, settle=self._settled)
+            made = plan_notes(self.store, texts, author, said, removed, full=self.places.full, settle=self._settled)
+            self._drawn_notes = asked, made
+            return made
         except RecordError as error:
             if removed:
                 raise RecordError(f"nothing is removed: {error.message}") from None

@@ -141,6 +141,15 @@ def test_a_prune_removes_the_same_with_them(box: Sandbox, monkeypatch: pytest.Mo
     assert kept(box).exists() and plain.count('"kind"') > 3
     assert pruned("known") == plain
 
+    there = Sandbox(box.path.parent / "known")
+    rows = {row.split(" ")[0]: row for row in kept(there).read_text().splitlines()[1:]}
+    kept(there).unlink()
+    answers(there, monkeypatch, 1)
+    anew = {row.split(" ")[0]: row for row in kept(there).read_text().splitlines()[1:]}
+    moved = anew.keys() & rows.keys() - {row.split(" ")[0] for row in kept(box).read_text().splitlines()[1:]}
+    told = [{oid: found[oid].replace("w", "") for oid in moved} for found in (rows, anew)]  # canonical, as far as that was seen
+    assert len(moved) > 1 and told[0] == told[1]
+
 
 @pytest.mark.deep
 def test_forget_leaves_what_names_no_forgotten_checkpoint(box: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
