@@ -125,6 +125,22 @@ def test_it_proves_recovery_and_changes_nothing(track: Sandbox, temp: Path) -> N
 
 
 @pytest.mark.deep
+def test_what_came_from_elsewhere_is_pinned_by_name_and_is_not_signed(track: Sandbox, bare: Sandbox, tmp_path: Path) -> None:
+    track.git("remote", "add", "hub", str(bare.path))
+    track.ok("sync", "--yes", "hub")
+    other = Sandbox.begun(tmp_path / "other")
+    other.git("remote", "add", "hub", str(bare.path))
+    other.ok("sync", "--yes", "hub")
+    other.ok("tracks", "use", "the track")
+    other.ok("pin", "@", "keep me")
+    other.git("config", "baton.sign", "true")
+    said = other.ok("show", "--json").json["checkpoint"]
+    assert (said["foreign"], said["name"], said["signed"]["signature"]) == (True, "keep me", "missing")
+    with drilled(other, "place", "record", "resume") as drill:
+        assert drill.stored.foreign  # and each step held
+
+
+@pytest.mark.deep
 def test_files_that_filters_and_line_ends_change(repo: Sandbox, temp: Path) -> None:
     repo.git("config", "core.autocrlf", "true")
     repo.git("config", "core.safecrlf", "true")
