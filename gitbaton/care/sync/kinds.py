@@ -31,13 +31,20 @@ from gitbaton.runs.journal.chain import read
 
 
 def fetched_tracks(
-    baton: Baton, remote: str, seen: RemoteRefs, before: Mapping[str, Oid], choice: Choice, met: Mapping[Oid, Mark]
+    baton: Baton,
+    remote: str,
+    seen: RemoteRefs,
+    before: Mapping[str, Oid],
+    choice: Choice,
+    own: Mapping[str, Oid],
+    met: Mapping[Oid, Mark],
 ) -> list[Fetched]:
-    """Return what became of each chosen track of a remote by a fetch; ``before``: what lay here; ``met``: the places of commits
-    that were read since. A chain that cannot be one is broken, and nothing uses it."""
+    """Return what became of each chosen track of a remote by a fetch; ``before``: what lay here; ``own``: the tracks here, by
+    their tips; ``met``: the places of commits that were read since. A chain that cannot be one is broken, and nothing uses
+    it."""
     store, limit = baton.store, baton.clock() + SLACK
     chosen = sorted((track, oid) for track, oid in seen.tracks.items() if choice.takes(("track", track)))
-    own, olds = store.chains()[0], {track: before.get(fetched_ref(remote, track)) for track, _ in chosen}
+    olds = {track: before.get(fetched_ref(remote, track)) for track, _ in chosen}
     asked = [oid for track, oid in chosen if not own.get(track) == olds[track] == oid]  # else it is as it was joined
     chains = store.objects.chains(asked)
     fresh = {track: _above(chains[oid], olds[track]) for track, oid in chosen if oid in chains}

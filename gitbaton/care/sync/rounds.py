@@ -70,7 +70,7 @@ def fetch(
     neither there nor one of ``ours``, the tracks here: with these a push follows, and all refs of the remote are looked at.
     """
     seen, left, under_way = _fetched(baton, line, choice, prune=prune, ours=ours, write=write)
-    return seen, under_way.told(seen, left, {})
+    return seen, under_way.told(seen, left, baton.store.chains()[0], {})
 
 
 def _fetched(
@@ -129,10 +129,10 @@ class _Fetch:
         self.beside = _beside(baton, line, seen, self.choice, self.first, ended)
         return seen
 
-    def told(self, seen: RemoteRefs, left: Mapping[str, str], met: Mapping[Oid, Mark]) -> Gathered:
-        """Return what the fetch brought, beside refs that were ``left`` out; ``met``: places of commits that were read since,
-        so that they are not read again."""
-        tracks = fetched_tracks(self.baton, self.line.remote.name, seen, self.first or {}, self.choice, met)
+    def told(self, seen: RemoteRefs, left: Mapping[str, str], own: Mapping[str, Oid], met: Mapping[Oid, Mark]) -> Gathered:
+        """Return what the fetch brought, beside refs that were ``left`` out; ``own``: the tracks here, by their tips; ``met``:
+        places of commits that were read since, so that they are not read again."""
+        tracks = fetched_tracks(self.baton, self.line.remote.name, seen, self.first or {}, self.choice, own, met)
         return Gathered(rows=in_order([*tracks, *self.beside]), strange=seen.strange, others=self.others, apart=left)
 
     def _require_named(self, seen: RemoteRefs, before: Mapping[str, Oid]) -> None:
@@ -221,7 +221,7 @@ class _JoinPlan:
         before = self.revision.meta
         self.revision.meta = metas.union(before, said(self.store, seen))
         self.meta_grew, self.forgotten = self.revision.meta != before, before.forgotten
-        self.tips = dict(self.store.chains()[0])
+        self.tips = dict(self.revision.tips)
         self.rows: list[Joined] = []
         self.warnings: list[str] = []
         self.fresh: set[Oid] = set()
@@ -359,7 +359,7 @@ def sync(
         seen, left, fetched = _fetched(baton, line, choice, ours=ours, write=manner.write)
         met = dict[Oid, Mark]()
         joining = patiently(partial(join, baton, line, seen, left, fetched.beside, choice, met, write=manner.write))
-        done = _after(done, fetched.told(seen, left, met), joining, number)
+        done = _after(done, fetched.told(seen, left, joining.tips, met), joining, number)
         same, before = number > 1 and seen.refs == before, dict(seen.refs)
         faster = faster or (number > 1 and not same)
         if not line.remote.push:

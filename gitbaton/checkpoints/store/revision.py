@@ -47,9 +47,9 @@ class Revision:
     """A change of several tracks, planned whole and then written.
 
     No ref moves before ``apply``; called with the lock held, or without it up to ``prepare``: then ``apply`` finds what moved
-    meanwhile. ``meta``: what is pinned and dropped afterwards; set it before the first join. ``noted``: whether the notes
-    follow, which those that are broken cannot. ``warnings``: what should be said about it. Raises RecordError where what stands
-    at refs/baton/meta is not what gitbaton writes.
+    meanwhile. ``tips``: the tracks as they were when it was begun; ``meta``: what is pinned and dropped afterwards; set that
+    before the first join. ``noted``: whether the notes follow, which those that are broken cannot. ``warnings``: what should be
+    said about it. Raises RecordError where what stands at refs/baton/meta is not what gitbaton writes.
     """
 
     def __init__(self, store: Store) -> None:
@@ -60,8 +60,8 @@ class Revision:
         self._meta_at = found.oid if found is not None else None
         self.meta = self._meta = meta.read(store)
         self._written: frozenset[Oid] = frozenset()
-        tracks = store.chains()[0]
-        self._names = {looks(track): track for track in tracks} | {track: track for track in tracks}
+        self.tips: Mapping[str, Oid] = store.chains()[0]
+        self._names = {looks(track): track for track in self.tips} | {track: track for track in self.tips}
         self._more: dict[str, list[Link]] = {}
         self._keep: dict[str, frozenset[Oid]] = {}
         self._foreign: dict[str, set[Oid]] = {}
