@@ -15,7 +15,7 @@ from datetime import datetime
 from itertools import combinations
 
 from gitbaton.base.codec import cut, first_line, in_quotes, quotable, timestamp
-from gitbaton.base.errors import BatonError, GitError, GitTimeoutError, NotFoundError, RecordError
+from gitbaton.base.errors import BatonError, GitError, GitTimeoutError, RecordError
 from gitbaton.base.model import Oid, Stored
 from gitbaton.base.system.files import read_or_none
 from gitbaton.base.values import TYPE_CHECKING, replace, value
@@ -134,11 +134,7 @@ def live(baton: Baton, named: Collection[str] = (), most: int | None = MOST) -> 
 
 def _named(baton: Baton, names: Collection[str]) -> list[tuple[str, Stored]]:
     """The newest checkpoints of tracks by their names. Raises NotFoundError, RecordError."""
-    found = [(name, baton.store.tip(name)) for name in sorted(names)]
-    gone = next((name for name, stored in found if stored is None), None)
-    if gone is not None:
-        raise NotFoundError(f"there is no track {in_quotes(gone)}")
-    return [(name, stored) for name, stored in found if stored is not None]
+    return [(name, baton.store.tip(name) or baton.tip(name)) for name in sorted(names)]  # which says what there is instead
 
 
 def _moved(baton: Baton) -> list[tuple[str, Stored]]:

@@ -117,6 +117,26 @@ def test_json(desk: Callable[[str], Sandbox]) -> None:
 
 
 @pytest.mark.deep
+def test_a_conflict_solved_after_a_merge_is_listed_until_a_commit_has_both_histories(desk: Callable[[str], Sandbox]) -> None:
+    api, web = desk("api"), desk("web")
+    for box in (api, web):
+        did(box, f"at {box.path.name}", line(P, 10, box.path.name))
+    assert web.baton("merge", "api", "--merge").code == 1
+    solved = "".join(
+        row for row in (web.path / P).read_text().splitlines(keepends=True) if row[:7] not in ("<" * 7, "=" * 7, ">" * 7)
+    )
+    web.write(P, solved)
+    web.ok("snapshot", "both", "--track", "web")
+    assert "nothing has to change" in web.ok("merge", "api").out
+    assert web.baton("overlap").code == 1
+    for box in (api, web):
+        box.git("commit", "-qam", "its own")
+    assert web.baton("overlap").code == 1
+    web.git("merge", "-q", "-s", "ours", api.git("rev-parse", "HEAD"))
+    assert web.ok("overlap").out == "nothing overlaps: 2 live tracks merge, as of their newest checkpoints\n"
+
+
+@pytest.mark.deep
 def test_only_with_some_tracks(desk: Callable[[str], Sandbox]) -> None:
     api, web, doc = desk("api"), desk("web"), desk("doc")
     for box in (api, web, doc):
@@ -125,7 +145,8 @@ def test_only_with_some_tracks(desk: Callable[[str], Sandbox]) -> None:
     shown = web.baton("overlap", "doc")
     assert shown.code == 1 and shown.out.startswith("doc:\n") and "2 pairs of 3" in shown.out
     gone = web.baton("overlap", "nobody")
-    assert (gone.code, gone.out, gone.err) == (2, "", "fatal: there is no track 'nobody'\n")
+    said = "fatal: there is no track 'nobody'\nhint: the tracks are 'api', 'doc', 'web'\n"
+    assert (gone.code, gone.out, gone.err) == (2, "", said)
 
 
 @pytest.mark.deep

@@ -24,7 +24,8 @@ def command(
 
     A track is live where it has moved in the last day: here, in another work tree, or in a clone of which it was fetched. The
     newest checkpoints of each two of different work trees are merged in memory, as 'git merge' would merge commits of them;
-    what has changed since is not looked at, and what merges is not listed. Nothing is changed and nothing is locked, and no
+    what has changed since is not looked at, and what merges is not listed. A conflict that was solved after 'git baton merge'
+    is listed until a commit has both histories: git would meet it again. Nothing is changed and nothing is locked, and no
     merge driver is run. The lines are those of the file as the first track has it. Exit status: 0 none, 1 some.
 
     Examples:
