@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Sequence, Set
+from itertools import islice
 
 from gitbaton.base.errors import MENDS, GitError, GitTimeoutError, RecordError
 from gitbaton.base.model import Oid
+from gitbaton.base.system.process import Process, Result
 from gitbaton.base.values import value
 from gitbaton.git.binary import BinaryObjects
 from gitbaton.git.objects import Algorithm, Object, Objects, is_oid, zero
@@ -171,6 +174,7 @@ def _lines(oids: Iterable[Oid]) -> bytes:
 
 _MISSING = "--missing=allow-promisor"
 _ON_DISK = "%(objectname) %(objecttype) %(objectsize:disk) %(deltabase)"
+_BESIDE = 3  # walks that run at a time
 _SAID = r"(?:error|fatal): "
 _NAMED = r"\b[0-9a-f]{2}/?[0-9a-f]{38,}\b"
 
@@ -223,7 +227,7 @@ def ids_reached_by(repo: Repo, groups: Iterable[Sequence[Oid]], without: Collect
     raw = _walked(repo, "--parents", "--stdin", stdin=_walk_ends((oid for tips in asked for oid in tips), without))
     parents = {oid: rest for oid, *rest in map(str.split, raw.decode("ascii").splitlines())}
     apart = set(_commits(repo.git, sorted({oid for tips in asked for oid in tips if oid not in parents})))
-    found = list[set[Oid]]()
+    walks = list[bytes]()
     for tips in asked:
         todo, met, ends = [*tips], set[Oid](), set[Oid]()
         while todo:
@@ -233,8 +237,8 @@ def ids_reached_by(repo: Repo, groups: Iterable[Sequence[Oid]], without: Collect
                 todo += parents[oid]
                 ends.update(parent for parent in parents[oid] if parent not in parents)
         # A commit that ``without`` reach, or a tag, stands for what only git knows.
-        found.append(ids_reached(repo, tips, ends if apart.isdisjoint(tips) else without))
-    return found
+        walks.append(_walk_ends(tips, ends if apart.isdisjoint(tips) else without))
+    return [{*raw.decode("ascii").split()} for raw in _walked_together(repo, walks)]
 
 
 def everything(repo: Repo, without: Iterable[str] = (), *, kept: bool = True) -> dict[Oid, bytes]:
@@ -265,7 +269,25 @@ def _walk_ends(tips: Iterable[Oid], without: Iterable[Oid]) -> bytes:
 
 
 def _walked(repo: Repo, *words: str, stdin: bytes = b"") -> bytes:
-    result = repo.git.run("rev-list", _MISSING, *words, stdin=stdin)
+    return _whole(repo.git.run("rev-list", _MISSING, *words, stdin=stdin))
+
+
+def _walked_together(repo: Repo, ends: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield what ``ids_reached`` reads for each of several walks, a few of which run at a time."""
+    waiting, running = iter(ends), deque[Process]()
+    try:
+        while True:
+            for stdin in islice(waiting, _BESIDE - len(running)):
+                running.append(repo.git.start("rev-list", _MISSING, "--objects", "--no-object-names", "--stdin", stdin=stdin))
+            if not running:
+                return
+            yield _whole(running.popleft().finish())
+    finally:
+        for process in running:
+            process.stop()
+
+
+def _whole(result: Result) -> bytes:
     if result.code != 0:
         raise RecordError(f"not every object can be read: {result.fatal()}", *mends(result))
     return result.out
