@@ -42,7 +42,9 @@ def mapped(work: Callable[[T], R], items: Sequence[T], least: int = MANY) -> Ite
     results, told = os.pipe()
     with suppress(OSError):
         fcntl.fcntl(told, fcntl.F_SETPIPE_SZ, _AHEAD)
-    pid = os.fork()
+    pid: int | None = None
+    with suppress(OSError):  # where no process can be made, all is done here
+        pid = os.fork()
     if pid == 0:
         try:
             for ending in (signal.SIGINT, signal.SIGTERM):
@@ -67,9 +69,8 @@ def mapped(work: Callable[[T], R], items: Sequence[T], least: int = MANY) -> Ite
                 done = mine + 1
     finally:
         os.close(tickets)
-        with suppress(OSError):
+        if pid is not None:
             os.kill(pid, signal.SIGKILL)
-        with suppress(OSError):
             os.waitpid(pid, 0)
 
 

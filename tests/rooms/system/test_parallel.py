@@ -86,3 +86,11 @@ def test_an_error_is_raised_and_who_stops_early_leaves_nothing() -> None:
     assert next(some) == told(0)
     some.close()  # type: ignore[attr-defined]
     assert begun() == before
+
+
+def test_where_no_process_can_be_made_all_is_done_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused() -> int:
+        raise BlockingIOError
+
+    monkeypatch.setattr(os, "fork", refused)
+    assert list(mapped(told, ITEMS, 10)) == list(map(told, ITEMS))
