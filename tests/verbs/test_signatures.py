@@ -208,6 +208,11 @@ def test_nobody_signs_what_somebody_else_made(alices: Sandbox, bare: Sandbox, tm
     assert states(alices) == {**told, "later": ("good", ALICE)}
     assert "foreign" not in alices.ok("log").out
     assert alices.ok("doctor", "--json").code == 0
+    for words in (["tracks", "rename", "t", "u"], ["tracks", "delete", "u", "--yes"], ["tracks", "restore", "u"]):
+        alices.ok(*words)  # the ids are others then
+    alices.ok("snapshot", "--track", "u", "goes on")
+    assert states(alices) == {**told, "later": ("good", ALICE), "goes on": ("good", ALICE)}
+    assert "foreign" not in alices.ok("log", "u").out
 
 
 @pytest.mark.deep

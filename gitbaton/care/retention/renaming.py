@@ -73,7 +73,7 @@ def renaming(baton: Baton, old: str, new: str, *, held: bool = False) -> Renamin
     _refuse_restored(baton, old)
     chain = links(store, old)
     pins = {link.id: found.meta.names.get(link.id, "") for link in chain if found.meta.pinned(link.id)}
-    ours = frozenset(link.id for link in chain if store.ours.has(of_track(old), link.id))
+    ours = store.ours.made_here(of_track(old)) & {link.id for link in chain}
     return Renaming(old=old, new=new, links=tuple(chain), ours=ours, pins=pins, broken=found.broken, seen=found.refs)
 
 

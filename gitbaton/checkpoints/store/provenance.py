@@ -101,6 +101,10 @@ class Ours:
         """Return the ids of a file that were not made here: words that were written here made them ours."""
         return _taken_over(self._said(name))
 
+    def made_here(self, name: str) -> frozenset[Oid]:
+        """Return the ids of a file but for those that were taken over."""
+        return self.ids(name) - self.taken_over(name)
+
     def mixed(self, track: str) -> bool:
         """Whether foreign checkpoints stand below ours in a track, so that words of here make them ours."""
         return b"\n%s\n" % _MIXED in self._said(of_track(track))

@@ -164,7 +164,7 @@ class Revision:
             if plan.change is not None and plan.change.new is None and plan.change.old is not None:
                 vouched = self.store.objects.info(signatures_ref(track))
                 signed = vouched.oid if vouched is not None else None
-                whole = Deleted(tip=plan.change.old, ours=ours.ids(of_track(track)), signed=signed)
+                whole = Deleted(tip=plan.change.old, ours=ours.made_here(of_track(track)), signed=signed)
                 note_deleted(self.store.repo, track, whole)
         try:
             state.carry_out(self.store, first, tips, [item.oid for item in objects])
