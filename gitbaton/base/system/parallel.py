@@ -49,7 +49,7 @@ def mapped(work: Callable[[T], R], items: Sequence[T], least: int = MANY) -> Ite
         try:
             for ending in (signal.SIGINT, signal.SIGTERM):
                 signal.signal(ending, signal.SIG_DFL)
-            os.close(results)
+            _close_but(*sorted((tickets, told)))  # else who waits for the end of a pipe here waits for the copy, too
             _do(work, groups, tickets, told)
         finally:
             os._exit(0)
@@ -77,6 +77,12 @@ def mapped(work: Callable[[T], R], items: Sequence[T], least: int = MANY) -> Ite
 def _has_two() -> bool:
     """Whether a process of this kind may use two processors; where that cannot be asked, it is not tried."""
     return hasattr(os, "sched_getaffinity") and len(os.sched_getaffinity(0)) > 1
+
+
+def _close_but(low: int, high: int) -> None:
+    """Close all files but the standard ones and two."""
+    for first, end in ((3, low), (low + 1, high), (high + 1, os.sysconf("SC_OPEN_MAX"))):
+        os.closerange(first, end)
 
 
 def _do(work: Callable[[T], R], groups: Sequence[Sequence[T]], tickets: int, told: int) -> None:

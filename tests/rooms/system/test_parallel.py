@@ -30,25 +30,47 @@ def test_each_is_told_in_its_order() -> None:
     assert begun() == before, "and nothing runs on"
 
 
+class Gate:
+    """Work of which the copy has done something before this process goes on."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path, self.mine = folder / "gate", os.getpid()
+        os.mkfifo(self.path)
+        self.fd = os.open(self.path, os.O_RDWR)
+
+    def __call__(self, number: int) -> tuple[int, bytes]:
+        if os.getpid() == self.mine and number == 0:
+            os.read(self.fd, 1)
+        elif os.getpid() != self.mine and number < 200:
+            self.path.write_bytes(b"x")
+        return os.getpid(), b"x" * 2000
+
+
 @pytest.mark.skipif(not TWO, reason="one processor")
-def test_a_copy_does_a_part_of_many_and_nothing_of_few() -> None:
+def test_a_copy_does_a_part_of_many_and_nothing_of_few(tmp_path: Path) -> None:
     assert {*mapped(lambda _: os.getpid(), ITEMS[:5], 10)} == {os.getpid()}
-    mine = os.getpid()
-
-    def waits(number: int) -> int:
-        if os.getpid() == mine and number == 0:
-            os.read(gate, 1)  # until the copy has done something
-        elif os.getpid() != mine and number < 200:
-            os.write(opened, b"x")
-        return os.getpid()
-
-    gate, opened = os.pipe()
+    gate = Gate(tmp_path)
     try:
-        found = {*mapped(waits, ITEMS, 10)}
+        found = {pid for pid, _ in mapped(gate, ITEMS, 10)}
     finally:
-        os.close(gate)
-        os.close(opened)
-    assert len(found - {mine}) == 1  # where we were slow, all is its
+        os.close(gate.fd)
+    assert len(found - {os.getpid()}) == 1  # where we were slow, all is its
+
+
+@pytest.mark.skipif(not TWO, reason="one processor")
+def test_a_copy_holds_no_pipe_open_of_which_the_end_is_waited_for(tmp_path: Path) -> None:
+    end, held = os.pipe()
+    gate = Gate(tmp_path)
+    some = mapped(gate, ITEMS, 10)  # more than it may be ahead: until we take that, it stays
+    try:
+        next(some)
+        os.close(held)
+        os.set_blocking(end, False)
+        assert os.read(end, 1) == b""
+    finally:
+        some.close()  # type: ignore[attr-defined]
+        os.close(end)
+        os.close(gate.fd)
 
 
 def test_what_the_copy_does_not_give_is_done_here() -> None:
