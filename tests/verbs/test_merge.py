@@ -347,6 +347,20 @@ def test_a_rename_that_was_left_as_a_conflict_stays_one(desk: Desk, ours: Step) 
 
 
 @pytest.mark.deep
+def test_what_was_brought_back_here_stays_after_their_work_on_it_came(desk: Desk) -> None:
+    api, web = desk("api"), desk("web")
+    did(web, "moved", move(P, "moved"))
+    assert actions(api.ok("merge", "web", "--json")) == {P: "remove", "moved": "create"}
+    did(api, "new", write("moved", "anew\n"))
+    web.git("checkout", "--", P)
+    kept = {P: ("keep", "it is there from here, and was changed here since")}
+    assert said(web, code=0) == {**kept, "moved": ("write", "")}
+    before = state_of(web)
+    assert said(web, code=0) == kept
+    assert_same(before, state_of(web), "again")
+
+
+@pytest.mark.deep
 def test_what_they_committed_since_comes_as_well(desk: Desk) -> None:
     api, web = desk("api"), desk("web")
     both(line(P, 10, "api"))(api.path)

@@ -344,7 +344,7 @@ class MergeGoal(Goal):
                     self._taken(ref, theirs, self.theirs, until) if state is not None and state.worktree.same(theirs) else {}
                 )
         mine, there = us.pop(self.target.checkpoint.track, {}), them.pop(self.track, {})
-        ours = {path: entry for path, entry in there.items() if path in self._still(there)} if there else {}
+        ours = self._still(there, mine) if there else {}
         both = [{p: entry for p, entry in us[t].items() if them[t].get(p, _NONE) == entry} for t in us.keys() & them.keys()]
         found = [rows for rows in (mine, ours, *both) if rows]
         if not found:
@@ -366,10 +366,12 @@ class MergeGoal(Goal):
             tree = answer.tree if answer is not None else tree
         return tree
 
-    def _still(self, rows: _Rows) -> set[str]:
-        """Return the paths of what our track had that still stand here."""
-        ends = [Difference(path=path, now=self._entry(self.base, path), then=entry) for path, entry in rows.items()]
-        return {d.path for d in self._standing([d for d in ends if d.now != d.then], self.scene.tree)}
+    def _still(self, rows: _Rows, mine: _Rows) -> _Rows:
+        """Return those of the rows which our track had that still stand here, also by what came back from there since."""
+        back = {path: entry for path, entry in mine.items() if path in rows and entry == self._entry(self.scene.tree, path)}
+        ends = [Difference(path=p, now=self._entry(self.base, p), then=back.get(p, then)) for p, then in rows.items()]
+        stands = self._standing([d for d in ends if d.now != d.then], self.scene.tree)
+        return {d.path: rows[d.path] for d in stands if d.path not in back}
 
     def _taken(self, ref: str, place: WorktreeId, files: Oid, until: datetime | None = None) -> dict[str, _Rows]:
         """Return what merges of a work tree brought that still stands in its files: of each track its entries by path."""
