@@ -6,6 +6,7 @@ import fcntl
 import marshal
 import os
 import signal
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     R = TypeVar("R")
 MANY = 2000
 """Things from which on a second process pays."""
-_GROUP, _MOST = 32, 10_000  # things that are taken at a time, and how many groups of them there are
+_GROUP, _MOST = 32, 1000  # things that are taken at a time, and how many groups there are: their numbers go into any pipe
 _AHEAD = 1 << 20  # bytes that the copy may be ahead
 _NUMBER = 4  # bytes of the number of a group
 
@@ -33,7 +34,7 @@ def mapped(work: Callable[[T], R], items: Sequence[T], least: int = MANY) -> Ite
     if len(items) < least or not _has_two():
         yield from map(work, items)
         return
-    size = max(_GROUP, len(items) // _MOST)
+    size = max(_GROUP, -(-len(items) // _MOST))
     groups = [items[at : at + size] for at in range(0, len(items), size)]
     del items
     tickets, line = os.pipe()
@@ -75,8 +76,11 @@ def mapped(work: Callable[[T], R], items: Sequence[T], least: int = MANY) -> Ite
 
 
 def _has_two() -> bool:
-    """Whether a process of this kind may use two processors; where that cannot be asked, it is not tried."""
-    return hasattr(os, "sched_getaffinity") and len(os.sched_getaffinity(0)) > 1
+    """Whether a process of this kind may use two processors; where that cannot be asked, it is not tried, nor beside threads: a
+    copy would wait for ever for what another thread had locked."""
+    threads = sys.modules.get("threading")
+    alone = threads is None or threads.active_count() == 1
+    return alone and hasattr(os, "sched_getaffinity") and len(os.sched_getaffinity(0)) > 1
 
 
 def _close_but(low: int, high: int) -> None:

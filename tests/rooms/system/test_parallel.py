@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
+import threading
 from pathlib import Path
 
 import pytest
@@ -71,6 +73,30 @@ def test_a_copy_holds_no_pipe_open_of_which_the_end_is_waited_for(tmp_path: Path
         some.close()  # type: ignore[attr-defined]
         os.close(end)
         os.close(gate.fd)
+
+
+def test_beside_threads_all_is_done_here() -> None:
+    done = threading.Event()
+    thread = threading.Thread(target=done.wait)
+    thread.start()
+    try:
+        assert {*mapped(lambda _: os.getpid(), ITEMS, 10)} == {os.getpid()}
+    finally:
+        done.set()
+        thread.join()
+
+
+@pytest.mark.deep
+def test_the_smallest_pipes_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    pipe = os.pipe
+
+    def small() -> tuple[int, int]:
+        ends = pipe()
+        fcntl.fcntl(ends[1], fcntl.F_SETPIPE_SZ, 4096)  # as for a user who has many
+        return ends
+
+    monkeypatch.setattr(os, "pipe", small)
+    assert sum(mapped(lambda number: number, range(300_001), 10)) == 300_000 * 300_001 // 2
 
 
 def test_what_the_copy_does_not_give_is_done_here() -> None:
