@@ -368,10 +368,11 @@ class MergeGoal(Goal):
 
     def _still(self, rows: _Rows, mine: _Rows) -> _Rows:
         """Return those of the rows which our track had that still stand here, also by what came back from there since."""
-        back = {path: entry for path, entry in mine.items() if path in rows and entry == self._entry(self.scene.tree, path)}
-        ends = [Difference(path=p, now=self._entry(self.base, p), then=back.get(p, then)) for p, then in rows.items()]
-        stands = self._standing([d for d in ends if d.now != d.then], self.scene.tree)
-        return {d.path: rows[d.path] for d in stands if d.path not in back}
+        ends = [Difference(path=path, now=self._entry(self.base, path), then=entry) for path, entry in rows.items()]
+        ends = [d for d in ends if d.now != d.then]
+        stands = self._standing(ends, self.scene.tree)
+        back = {path for path in rows.keys() & mine.keys() if mine[path] == self._entry(self.scene.tree, path)}
+        return {d.path: d.then for d in ends if d in stands or (back and d.path not in back)}
 
     def _taken(self, ref: str, place: WorktreeId, files: Oid, until: datetime | None = None) -> dict[str, _Rows]:
         """Return what merges of a work tree brought that still stands in its files: of each track its entries by path."""
