@@ -71,17 +71,12 @@ def waiting(kind: type[T], rest: Callable[[str], object], /, **fields: object) -
 
 def waits(item: object) -> bool:
     """Whether a value came into being by ``waiting``."""
-    return _rest_of(item) is not None
-
-
-def _rest_of(item: object) -> Callable[[str], object] | None:
-    found: Callable[[str], object] | None = getattr(item, "_rest", None)
-    return found
+    return getattr(item, "_rest", None) is not None
 
 
 def replace(item: T, /, **changes: Any) -> T:
     """A new value of the same class with some fields changed; fields that were not read yet still wait."""
-    rest = _rest_of(item)
+    rest = getattr(item, "_rest", None)
     if rest is None:
         return type(item)(**{**_fields(item), **changes})
     made, put = object.__new__(type(item)), object.__setattr__

@@ -30,6 +30,14 @@ def said(box: Sandbox, *words: str, code: int) -> dict[str, tuple[str, str]]:
     return {one["path"]: (one["action"], one["reason"]) for one in done.json["paths"]}
 
 
+def said_again(box: Sandbox, *, code: int) -> dict[str, tuple[str, str]]:
+    """What it says when it is done again, which changes nothing."""
+    before = state_of(box)
+    told = said(box, code=code)
+    assert_same(before, state_of(box), "again")
+    return told
+
+
 def test_their_work_comes_and_nothing_is_committed(desk: Desk) -> None:
     api, web = desk("api"), desk("web")
     did(api, "add refunds", line(P, 10, "api"), write("new.txt", "new\n", 0o755), remove("a.txt"), link("to", "new.txt"))
@@ -327,9 +335,7 @@ def test_what_head_has_of_theirs_is_not_taken_again_after_a_merge_of_other_files
     line(P, 10, "line 10")(web.path)
     kept = {P: ("keep", "committed here with it, and changed since")}
     assert said(web, code=0) == {**kept, "new": ("create", "")}
-    before = state_of(web)
-    assert said(web, code=0) == kept
-    assert_same(before, state_of(web), "again")
+    assert said_again(web, code=0) == kept
     assert said(web, "--", P, code=0) == {P: ("write", "")}
 
 
@@ -341,9 +347,7 @@ def test_a_rename_that_was_left_as_a_conflict_stays_one(desk: Desk, ours: Step) 
     did(web, "mine", ours)
     first = said(web, code=1)
     assert first.pop("new") == ("create", "") and {action for action, _ in first.values()} == {"conflict"}
-    before = state_of(web)
-    assert said(web, code=1) == first
-    assert_same(before, state_of(web), "again")
+    assert said_again(web, code=1) == first
 
 
 @pytest.mark.deep
@@ -355,9 +359,7 @@ def test_what_was_brought_back_here_stays_after_their_work_on_it_came(desk: Desk
     web.git("checkout", "--", P)
     kept = {P: ("keep", "it is there from here, and was changed here since")}
     assert said(web, code=0) == {**kept, "moved": ("write", "")}
-    before = state_of(web)
-    assert said(web, code=0) == kept
-    assert_same(before, state_of(web), "again")
+    assert said_again(web, code=0) == kept
 
 
 @pytest.mark.deep

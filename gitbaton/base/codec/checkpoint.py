@@ -23,7 +23,7 @@ from gitbaton.base.codec.text import (
     timestamp,
 )
 from gitbaton.base.codec.words import ODD_BLANKS, in_quotes, is_hidden
-from gitbaton.base.errors import RecordError, UsageError
+from gitbaton.base.errors import BatonError, RecordError, UsageError
 from gitbaton.base.model import (
     KINDS,
     OPS,
@@ -572,6 +572,14 @@ def decode(raw: bytes) -> Checkpoint:
         raise r.bad("track")
     standing = r.beside("standing")
     return Checkpoint(**found, standing=_standing(standing, len(found["decisions"])) if standing else None)
+
+
+def is_canonical(raw: bytes, checkpoint: Checkpoint | None = None) -> bool:
+    """Whether bytes are those that a checkpoint is stored as; ``checkpoint``: what they say, where that is known."""
+    try:
+        return canonical(document(checkpoint or decode(raw))) == raw
+    except (ValueError, BatonError):
+        return False
 
 
 def known(raw: bytes) -> Checkpoint:

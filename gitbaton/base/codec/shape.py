@@ -7,9 +7,7 @@ import json
 import re
 from itertools import groupby
 
-from gitbaton.base.codec.checkpoint import decode, document
-from gitbaton.base.codec.text import canonical
-from gitbaton.base.errors import RecordError
+from gitbaton.base.codec.checkpoint import is_canonical
 
 _LARGE = 128 << 10  # bytes from which on the JSON may list fewer paths than there are
 _LONG, _LINES = 400, 1 << 14  # bytes of a line that is remembered, and how many
@@ -56,18 +54,11 @@ def texts_in(raw: bytes) -> frozenset[str] | None:
         shape = tuple([form for form, _ in groupby(forms)])  # a list of many texts is one of two
         is_whole = _known.get(shape)
         if is_whole is None:
-            is_whole = _is_canonical(raw)
+            is_whole = is_canonical(raw)
         if len(_known) >= _MOST:
             _known.clear()
         _known.update(dict.fromkeys((forms, shape), is_whole))
     return frozenset(said) if is_whole else None
-
-
-def _is_canonical(raw: bytes) -> bool:
-    try:
-        return canonical(document(decode(raw))) == raw
-    except RecordError:
-        return False
 
 
 def _part(line: bytes) -> tuple[bytes, str]:

@@ -31,7 +31,7 @@ def mapped(work: Callable[[T], R], items: Sequence[T], least: int = MANY) -> Ite
 
     ``work`` changes nothing but what it remembers, and gives what ``marshal`` takes.
     """
-    if len(items) < least or not _has_two():
+    if len(items) < least or not _may_copy():
         yield from map(work, items)
         return
     size = max(_GROUP, -(-len(items) // _MOST))
@@ -75,9 +75,9 @@ def mapped(work: Callable[[T], R], items: Sequence[T], least: int = MANY) -> Ite
             os.waitpid(pid, 0)
 
 
-def _has_two() -> bool:
-    """Whether a process of this kind may use two processors; where that cannot be asked, it is not tried, nor beside threads: a
-    copy would wait for ever for what another thread had locked."""
+def _may_copy() -> bool:
+    """Whether a copy pays, and may be made: where there are two processors, if that can be asked, and not beside threads, for
+    it would wait for ever for what another one had locked."""
     threads = sys.modules.get("threading")
     alone = threads is None or threads.active_count() == 1
     return alone and hasattr(os, "sched_getaffinity") and len(os.sched_getaffinity(0)) > 1

@@ -19,7 +19,7 @@ from gitbaton.agents.install.plan import read
 from gitbaton.base.codec import counted, decode_track, in_quotes, plain
 from gitbaton.base.errors import MENDS, BatonError, DamagedIndexError, GitError, RecordError
 from gitbaton.base.model import DoctorFinding, Oid
-from gitbaton.base.system.files import kind_of, mode_of
+from gitbaton.base.system.files import kind_of, mode_of, names_in
 from gitbaton.care.mending.survey import brought_back, missing
 from gitbaton.care.retention.inventory import known as known_name
 from gitbaton.care.retention.inventory import strange
@@ -335,7 +335,8 @@ def _git_folders(baton: Baton) -> list[DoctorFinding]:
     """Whether this user may write where git keeps objects and refs: else nothing is recorded, and a hook does not say so."""
     repo = baton.repo
     common, objects = repo.layout.common_dir, repo.objects_dir
-    places = [common, objects, *sorted(entry.path for entry in os.scandir(objects) if entry.is_dir(follow_symlinks=False))]
+    below = [os.path.join(objects, name) for name in sorted(names_in(objects))]
+    places = [common, objects, *(path for path in below if not os.path.islink(path))]
     for name in ("reftable", "refs", "refs/baton", "refs/checkpoints", "refs/notes", "refs/baton/tracks", "refs/baton/safety"):
         places.append(os.path.join(common, name))
     shut = [path for path in places if os.path.isdir(path) and not os.access(path, os.W_OK | os.X_OK)]

@@ -10,7 +10,7 @@ from contextlib import suppress
 from datetime import datetime
 
 from gitbaton import __version__
-from gitbaton.base.codec import canonical, document, earlier_ids, known, payload
+from gitbaton.base.codec import earlier_ids, is_canonical, known, payload
 from gitbaton.base.errors import MENDS, BatonError, RecordError
 from gitbaton.base.model import Agent, Carried, Checkpoint, FileState, Oid, Stored, WorktreeId, is_turn
 from gitbaton.base.system.files import read_or_none
@@ -23,9 +23,8 @@ MANY = 1000
 _HEADER = f"gitbaton facts 2 {__version__}"
 LABEL = re.compile(rb'\n  "label": (?:null|"([^"\\]*)"),\n')
 _HEAD = re.compile(rb'\n  "head": (?:null|"([0-9a-f]{40}|[0-9a-f]{64})"),\n')
-_ID, _TREE, _BASE, _HEADS, _PREVIOUS, _BEGAN, _CARRIED, _SESSION, _CREATED, _PLACE, _FLAGS = range(
-    1, 12
-)  # of a row, after the commit
+# Of a row, after the commit.
+_ID, _TREE, _BASE, _HEADS, _PREVIOUS, _BEGAN, _CARRIED, _SESSION, _CREATED, _PLACE, _FLAGS = range(1, 12)
 _KINDS = {"M": "manual", "A": "auto", "S": "safety", "I": "imported"}
 _ABSENT = {"turn": "t", "restore": "r", "imported": "i", "label": "l"}  # fields that a record has only with a flag
 _SECOND = len("2026-01-01T00:00:00")  # early records have no more of a work tree's time
@@ -104,7 +103,7 @@ class RecordFacts:
         c, raw = checkpoint, stored.raw
         flags = (
             (c.kind[0].upper(), True),
-            ("w", strict and _is_canonical(c, raw)),
+            ("w", strict and is_canonical(raw, c)),
             ("p", _heads(raw) is not None),
             ("e", c.turn is not None and c.turn.ended is not None),
             ("s", c.turn is None and is_turn(c.kind, c.step)),
@@ -281,13 +280,6 @@ def _heads(raw: bytes) -> str | None:
     if label is None or label[1] is not None or len(heads) != 1 or b'"imported": {' in raw or earlier_ids(raw):
         return None
     return str(heads[0].decode("ascii"))
-
-
-def _is_canonical(c: Checkpoint, raw: bytes) -> bool:
-    try:
-        return canonical(document(c)) == raw
-    except (ValueError, BatonError):
-        return False
 
 
 def _seal(rows: bytes) -> bytes:

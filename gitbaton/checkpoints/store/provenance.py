@@ -99,7 +99,8 @@ class Ours:
 
     def taken_over(self, name: str) -> frozenset[Oid]:
         """Return the ids of a file that were not made here: words that were written here made them ours."""
-        return _taken_over(self._said(name))
+        lines = self._said(name).split(b"\n")
+        return _oids(b"\n".join(line.removeprefix(_TAKEN) for line in lines if line.startswith(_TAKEN)))
 
     def made_here(self, name: str) -> frozenset[Oid]:
         """Return the ids of a file but for those that were taken over."""
@@ -319,8 +320,3 @@ def _lines(ids: Iterable[Oid], taken: Iterable[Oid], *, mixed: bool = False) -> 
 def _oids(data: bytes) -> frozenset[Oid]:
     """Return the ids among lines."""
     return frozenset(line for line in data.decode("ascii", "replace").split("\n") if OID.match(line))
-
-
-def _taken_over(data: bytes) -> frozenset[Oid]:
-    """Return the ids that lines name as taken over."""
-    return _oids(b"\n".join(line.removeprefix(_TAKEN) for line in data.split(b"\n") if line.startswith(_TAKEN)))

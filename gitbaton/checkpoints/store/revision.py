@@ -306,7 +306,7 @@ class Revision:
             return [], None
         removed = self.removed
         try:
-            asked = self.store.notes_tree(), self.meta, [*map(id, plans.values())]
+            asked = self.store.notes_tree(), self.meta, [*plans.values()], dict(self._notes)
             if self._drawn_notes is not None and self._drawn_notes[0] == asked:  # as they were drawn without the lock
                 return self._drawn_notes[1]
             texts = self._texts(plans)
