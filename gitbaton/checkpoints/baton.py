@@ -699,6 +699,7 @@ class Baton:
         with contents(self.store, plan.draft) as draft, self.repo.lock((chain_ref(track), tip_ref(track), NOTES)):
             new = self.repo.objects.info(chain_ref(track)) is None
             known = None if state.pending(self.repo) else state.take_newest(self.repo)
+            mirror.drop_mark(self.repo)
             if new and self.store.at_remotes(track):
                 from gitbaton.checkpoints.store.revision import adopt
 
@@ -716,7 +717,9 @@ class Baton:
                 known = known.after(stored, new=new) if known else None
                 if known:
                     state.keep_newest(self.repo, known)
-                warnings += self._mirror(lambda: state.show_newest(self.store, known), only_existing=plan.quiet, staged=staged)
+                warnings += self._mirror(
+                    lambda: state.show_newest(self.store, known), only_existing=plan.quiet, staged=staged, mark=self._mark()
+                )
                 if files:
                     from gitbaton.git.worktree.rawbytes import remember_attributes
                     from gitbaton.git.worktree.untracked import remember

@@ -149,7 +149,7 @@ def _write(
                 _replace(repo, folder, name, data, _aside(repo, folder))
     if mark:
         try:
-            put(repo, os.path.join(repo.own_dir, "latest"), os.fsencode(f"{mark}\n{_stat_key(where, folder)}"))
+            put(repo, _mark_path(repo), os.fsencode(f"{mark}\n{_stat_key(where, folder)}"))
         except OSError:  # a disk that does not take it costs the next one a moment
             pass
     return warnings
@@ -160,10 +160,20 @@ def _as_of(files: Sequence[bytes], generated: str, written: str | None) -> list[
     return [data.replace(generated.encode(), (written or "").encode(), 1) for data in files]
 
 
+def _mark_path(repo: Repo) -> str:
+    return os.path.join(repo.own_dir, "latest")
+
+
+def drop_mark(repo: Repo) -> None:
+    """Forget the mark with which LATEST was left in this work tree: a ref of a track is about to move. Never raises."""
+    with suppress(OSError):
+        os.unlink(_mark_path(repo))
+
+
 def _last_mark(repo: Repo, where: LatestPlace, folder: int) -> str:
     """Return the mark with which the files were left as they are now; empty where one was written since."""
     try:
-        mark, _, rest = os.fsdecode(read_regular(os.path.join(repo.own_dir, "latest"), 1 << 16)).partition("\n")
+        mark, _, rest = os.fsdecode(read_regular(_mark_path(repo), 1 << 16)).partition("\n")
     except OSError:
         return ""
     return mark if rest == _stat_key(where, folder) else ""

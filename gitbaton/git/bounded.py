@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from gitbaton.base.errors import GitError, RemoteError
 from gitbaton.base.system.process import Process, Result, begin
 from gitbaton.git.repo import Progress
-from gitbaton.git.run import Git
+from gitbaton.git.run import Git, zsplit
 
 _LOOK = 0.2  # seconds between two looks at how far git is
 # What git and the server say of how far they are, and nothing else: a hook's words begin with "remote: ", too.
@@ -197,10 +197,12 @@ def _ssh(git: Git, env: Mapping[str, str]) -> str | None:
 
     Such a one has no terminal to ask on all the same: it runs in a session of its own.
     """
-    command = env.get("GIT_SSH_COMMAND") or _setting(git, "core.sshCommand")
+    rows = zsplit(git.run("config", "-z", "--get-regexp", r"^(core\.sshcommand|ssh\.variant)$").out)
+    said = {key: text for key, _, text in (row.partition("\n") for row in rows)}  # the last one holds
+    command = env.get("GIT_SSH_COMMAND") or said.get("core.sshcommand")
     if not command:
         command = shlex.quote(env["GIT_SSH"]) if env.get("GIT_SSH") else "ssh"
-    variant = (env.get("GIT_SSH_VARIANT") or _setting(git, "ssh.variant") or "auto").lower()
+    variant = (env.get("GIT_SSH_VARIANT") or said.get("ssh.variant") or "auto").lower()
     if variant == "auto":
         try:
             words = shlex.split(command)
@@ -210,10 +212,6 @@ def _ssh(git: Git, env: Mapping[str, str]) -> str | None:
     if variant == "ssh":
         return command + " -o BatchMode=yes"
     return command + " -batch" if variant in _PLINK else None
-
-
-def _setting(git: Git, key: str) -> str:
-    return os.fsdecode(git.run("config", "--get", key).out).rstrip("\n")
 
 
 @contextmanager

@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import nullcontext
 from tempfile import TemporaryDirectory
+from types import MappingProxyType
 
 from gitbaton.base.errors import RefConflictError, RemoteError, UsageError
 from gitbaton.base.model import Oid
@@ -58,7 +59,8 @@ _NOT = (b"extensions", b"include", b"includeif")
 class Remote:
     """A remote. ``name`` is what refs are named after, ``shown`` what messages call it, both without credentials; ``fetch``
     and ``push`` are what git is given. ``bundle``: a file that is only read. ``exact``: those of ``push`` that are addresses to
-    which git would come, and would rewrite no more: it pushes elsewhere than it fetches from, or to several places."""
+    which git would come, and would rewrite no more: it pushes elsewhere than it fetches from, or to several places. ``urls``:
+    the first URL of each configured remote that has one."""
 
     name: str
     shown: str
@@ -66,6 +68,11 @@ class Remote:
     push: tuple[str, ...]
     bundle: bool = False
     exact: frozenset[str] = frozenset()
+    urls: Mapping[str, str] = MappingProxyType({})
+
+    def address(self, place: str) -> str:
+        """Return the address, as ``address`` shows one, of a place that git is given; it may be a remote's name."""
+        return address(self.urls.get(place, place))
 
 
 @value
@@ -81,10 +88,10 @@ class Pushed:
 
 def names(repo: Repo) -> list[str]:
     """Return the configured remotes that have a URL, in their order."""
-    return _names(_config(repo))
+    return names_in(configured(repo))
 
 
-def _config(repo: Repo) -> dict[str, list[str]]:
+def configured(repo: Repo) -> dict[str, list[str]]:
     """Return what git's configuration says of remotes: all values of the keys, in their order."""
     values: dict[str, list[str]] = {}
     for key, text in matching(repo, _WANTED):
@@ -92,15 +99,16 @@ def _config(repo: Repo) -> dict[str, list[str]]:
     return values
 
 
-def _names(config: Mapping[str, list[str]]) -> list[str]:
+def names_in(config: Mapping[str, list[str]]) -> list[str]:
+    """Return what ``names`` does, of a configuration."""
     found = (key[len("remote.") :].rpartition(".")[0] for key in config if key.endswith((".url", ".pushurl")))
     return list(dict.fromkeys(found))
 
 
 def default(repo: Repo, *, pushing: bool, config: Mapping[str, list[str]] | None = None) -> str:
     """Return the remote that git would choose here without being told. Raises UsageError when there is none."""
-    config, branch = _config(repo) if config is None else config, repo.objects.head().branch
-    there = _names(config)
+    config, branch = configured(repo) if config is None else config, repo.objects.head().branch
+    there = names_in(config)
     keys = [f"branch.{branch}.pushremote", "remote.pushdefault"] if pushing else []
     chosen = [config.get(key, [""])[-1] for key in (*keys, f"branch.{branch}.remote")]
     for name in (*chosen, "origin" if "origin" in there else "", *(there if len(there) == 1 else [])):
@@ -111,20 +119,25 @@ def default(repo: Repo, *, pushing: bool, config: Mapping[str, list[str]] | None
     raise UsageError("no remote is named and none is the default", "the remotes are " + ", ".join(f"'{n}'" for n in there))
 
 
-def find(repo: Repo, word: str | None, directory: str, *, pushing: bool = False) -> Remote:
+def find(
+    repo: Repo, word: str | None, directory: str, *, pushing: bool = False, config: Mapping[str, list[str]] | None = None
+) -> Remote:
     """Return the remote that a word means: a configured name, a URL, a path from ``directory``, a bundle; None for the default.
+    ``config``: what ``configured`` returned, if that is known.
 
     Raises UsageError for what can be none of these.
     """
     repo.settings()  # git must know the hooks to switch off
-    config = _config(repo)
+    config = configured(repo) if config is None else config
     word = default(repo, pushing=pushing, config=config) if word is None else word
     if not word.strip() or word.startswith("-"):
         raise UsageError(f"'{word}' cannot be a remote", "a remote is a configured name, a URL or a path")
-    there = _names(config)
+    there = names_in(config)
     if word in there:
         urls, pushed = config.get(f"remote.{word}.url", []), config.get(f"remote.{word}.pushurl", [])
-        return _pushed(Remote(name=_ref_name(word), shown=word, fetch=word, push=(word,)), config, urls, pushed)
+        firsts = {name: found[0] for name in there if (found := config.get(f"remote.{name}.url"))}
+        remote = Remote(name=_ref_name(word), shown=word, fetch=word, push=(word,), urls=firsts)
+        return _pushed(remote, config, urls, pushed)
     path = os.path.join(directory, word)
     if os.path.isfile(path):
         path = os.path.abspath(path)
@@ -179,12 +192,6 @@ def typed(url: str) -> str:
     return re.sub(r"(?<=://)([^/@:]*):[^/@]*@", r"\1@", url) if url.startswith("ssh://") else without_credentials(url)
 
 
-def place_address(repo: Repo, place: str) -> str:
-    """The address, as ``address`` shows one, of a place that git is given to push to; it may be a remote's name."""
-    urls = _config(repo).get(f"remote.{place}.url", [])
-    return address(urls[0] if urls else place)
-
-
 def _ref_name(shown: str) -> str:
     """A name short enough for a ref: itself, or its last part and a digest."""
     if len(os.fsencode(shown)) <= _MAX_NAME and shown.isprintable():
@@ -207,13 +214,6 @@ class Connection:
         self.bounded = Bounded(repo.git, seconds, prompts=prompts)
         self.bounded.env[_OFF] = "false"
         self.hidden: frozenset[str] = frozenset()
-        self._addresses: dict[str, str] = {}
-
-    def address(self, place: str) -> str:
-        """Return the address of a place, as ``place_address`` does; git is asked once for each."""
-        if place not in self._addresses:
-            self._addresses[place] = place_address(self.repo, place)
-        return self._addresses[place]
 
     @property
     def _aloud(self) -> tuple[str, ...]:
@@ -236,7 +236,7 @@ class Connection:
         no progress is shown before git reports its own."""
         told = self.repo.progress if self._aloud else None
         if told is not None:
-            near = os.path.join(self.repo.git.directory, self.address(place or self.remote.fetch))
+            near = os.path.join(self.repo.git.directory, self.remote.address(place or self.remote.fetch))
             quiet = self.bounded.prompts and not os.path.exists(near)
             told("" if quiet else f"{what} {self.remote.shown}", 0, 0)
         try:
@@ -314,7 +314,7 @@ class Connection:
 
     def send_lfs(self, oids: Sequence[str], place: str) -> str:
         """Let git-lfs send contents to ``place``; what it says where it does not, else nothing. Raises RemoteError."""
-        near = os.path.join(self.repo.git.directory, self.address(place))
+        near = os.path.join(self.repo.git.directory, self.remote.address(place))
         own = matching(self.repo, rf"^remote\.{re.escape(self.remote.fetch)}\.lfs(push)?url$")
         target = self.remote.fetch if own or (place in self.remote.exact and len(self.remote.push) == 1) else place
         if target == place and os.path.isdir(near) and target not in names(self.repo):
@@ -364,7 +364,7 @@ class Connection:
             settings += exactly + tuple(f"--config-env=remote.{_EXACT}.{key}={_PLACE}" for key in ("url", "pushurl"))
         settings += (f"--config-env=remote.{target}.mirror={_OFF}",)  # -c would end the name at the first =
         # A remote of this machine has on disk what it takes; how another one does is its own git's matter.
-        near = os.path.join(self.repo.git.directory, self.address(place))
+        near = os.path.join(self.repo.git.directory, self.remote.address(place))
         beside = (f"--receive-pack={self._hooks_environment()}{_RECEIVE}",) if os.path.isdir(near) else ()
         for atomic in (("--atomic",), ("--no-atomic",)):
             words = (

@@ -156,28 +156,29 @@ def places(baton: Baton, root: str) -> Iterator[mirror.LatestPlace]:
     yield from dict.fromkeys(found)
 
 
-def refresh(baton: Baton) -> list[str]:
-    """Bring all LATEST files of ours in line with the tracks; where there are none, none are made. What could not be written,
-    and why, comes back."""
+def refresh(baton: Baton, done: mirror.LatestPlace | None = None) -> list[str]:
+    """Bring all LATEST files of ours in line with the tracks, but for those at a place where that is ``done``; where there are
+    none, none are made. What could not be written, and why, comes back."""
     said: list[str] = []
     for prefix, git_dir, root in questions.worktrees(baton.repo):
         try:
-            said += _refresh(baton, root) if root and _may_have_files(baton, git_dir, root) else []
+            said += _refresh(baton, root, done) if root and _may_have_files(baton, git_dir, root, done) else []
         except (BatonError, OSError) as error:
             said.append(f"the LATEST files of '{prefix.rstrip('/')}' are not written: {os_error(error)}")
     return said
 
 
-def _may_have_files(baton: Baton, git_dir: str, root: str) -> bool:
+def _may_have_files(baton: Baton, git_dir: str, root: str, done: mirror.LatestPlace | None) -> bool:
     """Whether LATEST files may stand in a work tree: what we wrote there is named in info/exclude, which all share."""
-    return os.path.lexists(os.path.join(git_dir, "config.worktree")) or any(map(mirror.has_files, places(baton, root)))
+    found = (where for where in places(baton, root) if where != done)
+    return os.path.lexists(os.path.join(git_dir, "config.worktree")) or any(map(mirror.has_files, found))
 
 
-def _refresh(baton: Baton, root: str) -> list[str]:
+def _refresh(baton: Baton, root: str, done: mirror.LatestPlace | None) -> list[str]:
     said: list[str] = []
     with Baton(root, door="binary", clock=baton.clock) as there:
         for where in dict.fromkeys([*([there.latest] if there.latest else []), *places(baton, root)]):
-            if not mirror.has_files(where):
+            if where == done or not mirror.has_files(where):
                 continue
             try:
                 mirror.place(there.repo, where.inside or where.directory)

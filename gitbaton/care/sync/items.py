@@ -327,7 +327,7 @@ def here(remote: str, ref: str) -> str:
 def room(line: Connection, place: str | None = None) -> str:
     """Return the folder of refs that say how threads stood when a remote and we had the same, after a join or a push: one
     for each address, since what is not at another one was not removed there."""
-    shown = line.address(place or line.remote.fetch)
+    shown = line.remote.address(place or line.remote.fetch)
     digest = hashlib.sha256(shown.encode("utf-8", "surrogateescape")).hexdigest()
     return remote_ref(line.remote.name, f"joined/{digest[:16]}/")
 

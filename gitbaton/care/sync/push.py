@@ -540,7 +540,7 @@ def remember(line: Connection, place: str, items: Iterable[Item]) -> None:
 
 
 def _shown(line: Connection, place: str) -> str:
-    return line.address(place).replace("\n", " ")
+    return line.remote.address(place).replace("\n", " ")
 
 
 def _path(line: Connection, item: Item) -> str:

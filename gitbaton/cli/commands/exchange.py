@@ -39,7 +39,7 @@ from gitbaton.cli.common import (
 )
 from gitbaton.cli.look import Cell, Look
 from gitbaton.cli.options import Argument, Invocation, Option
-from gitbaton.git.remotes import Connection, Remote, find, names
+from gitbaton.git.remotes import Connection, Remote, configured, find, names_in
 from gitbaton.langgraph.threads.names import LATE
 
 Tracks = Annotated[
@@ -93,15 +93,16 @@ def _remote(baton: Baton, word: Optional[str], verb: str, *, threads: bool) -> R
     """Return the remote that a word means. Raises UsageError, which says so where it is a track, or one of the ``threads``."""
     marks = (os.path.join(word or "", name) for name in ("HEAD", ".git"))  # a folder that is called like a track has neither
     there_is = word is not None and (os.path.isfile(word) or any(map(os.path.exists, marks)))
-    if word is not None and not there_is and word not in names(baton.repo):
+    config = configured(baton.repo)
+    if word is not None and not there_is and word not in names_in(config):
         kind = "track" if word in baton.store.chains()[0] else "thread" if threads and sync.is_thread(baton, word) else ""
         if kind:
-            said, there = f"{in_quotes(word)} is a {kind} and no remote", names(baton.repo)
+            said, there = f"{in_quotes(word)} is a {kind} and no remote", names_in(config)
             if not there:
                 raise UsageError(said, "no remote is configured: name a URL or a path before it")
             option = f"--threads {in_shell(there[0])}" if threads else "--track"
             raise UsageError(said, f"to {verb} only that: git baton {verb} {option} {in_shell(word)}")
-    remote = find(baton.repo, word, os.getcwd(), pushing=verb == "push")
+    remote = find(baton.repo, word, os.getcwd(), pushing=verb == "push", config=config)
     if verb == "push" and not remote.push:
         raise UsageError(f"{in_quotes(remote.shown)} is a bundle, which cannot be pushed to", "git bundle create makes one")
     return remote
@@ -587,5 +588,5 @@ def synchronize(
                     tell_error(f"not pushed: {done.failure}", ())
                 say_broken_refs(done.apart, done.pushing)
         if not dry_run:
-            warn_all([*baton.refresh(), *removing.refresh(baton)])
+            warn_all([*baton.refresh(), *removing.refresh(baton, baton.latest)])
     return int(any((done.gathered.broken, done.joining.broken, done.failure, *(part.refused for part in done.pushing))))

@@ -300,6 +300,18 @@ def test_unchanged_content_is_left_alone(repo: Sandbox, baton: Baton) -> None:
     assert paths[1].read_text() == '{"generated": 5}'
 
 
+def test_what_a_snapshot_has_written_is_written_and_read_no_second_time(
+    repo: Sandbox, baton: Baton, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    baton.snapshot("one", track="main")
+    baton.snapshot("two", track="main")
+    with repo.open(clock=integer_clock()) as other, monkeypatch.context() as patch:
+        patch.setattr(mirror.LatestContent, "files", lambda _: pytest.fail("what LATEST says was put together again"))
+        assert other.resume("main").warnings == () and other.refresh() == []
+    repo.ok("snapshot", "--track", "side", "three")  # of another process: what was left holds no more
+    assert baton.refresh() == [] and sorted(latest(repo)["tracks"]) == ["main", "side"]
+
+
 def test_what_a_killed_writer_left_is_cleared_by_the_next(repo: Sandbox, baton: Baton) -> None:
     baton.snapshot("one", track="main")
     for name in mirror.NAMES:
