@@ -45,18 +45,18 @@ KINDS = (
     "timeout",  # no answer in time
     "other",
 )
-_SAID: tuple[tuple[str, re.Pattern[str]], ...] = (
-    ("shallow", re.compile(r"shallow update not allowed|attempt to (?:push|fetch/clone) from a shallow")),
+_SAID = (
+    ("shallow", r"shallow update not allowed|attempt to (?:push|fetch/clone) from a shallow"),
     (
         "authentication",
-        re.compile(
+        (
             r"Authentication failed|[Cc]ould not read (?:Username|Password)|Permission denied \(|Host key verification failed"
             r"|terminal prompts disabled|returned error: 401|[Ii]nvalid (?:username|credentials)|Too many authentication"
         ),
     ),
     (
         "offline",
-        re.compile(
+        (
             r"[Cc]ould not resolve|Connection (?:refused|reset|timed out|closed)|No route to host"
             r"|Network is (?:unreachable|down)|[Uu]nable to (?:connect|look up)|Failed to connect"
             r"|Couldn't connect|Operation timed out|kex_exchange"
@@ -65,14 +65,14 @@ _SAID: tuple[tuple[str, re.Pattern[str]], ...] = (
     ),
     (
         "missing",
-        re.compile(
+        (
             r"does not appear to be a git repository|[Rr]epository (?:'.*' )?not found|not exported|[Nn]o such repository"
             r"|returned error: 404|not a git repository|[Rr]epository .*does not exist"
         ),
     ),
     (
         "read-only",
-        re.compile(
+        (
             r"returned error: 403|[Rr]ead-only|insufficient permission|unable to create temporary|service not enabled"
             r"|[Aa]ccess (?:denied|is denied)|[Ww]rite access|not allowed to push|Permission .*denied|unpacker error"
         ),
@@ -99,13 +99,13 @@ _REFUSED = (
 )
 # The second form is a password with a slash in it, which is no part of a URL's host; a port is digits alone.
 _USERINFO = re.compile(r"(?<=://)(?:[^/\s'\"?#]*@|(?!\[)[^/\s'\"?#@:]*:(?!\d*(?:[/?#\s'\"]|\Z))[^\s'\"]*@)")
-_QUERY = re.compile(r"(?<=')([a-z+:]+://[^'\s?#]*)[?#][^'\s]*(?=')")
-_PREFIX = re.compile(r"\A(?:(?:fatal|error|warning|remote|ERROR): +)+")
+_QUERY = r"(?<=')([a-z+:]+://[^'\s?#]*)[?#][^'\s]*(?=')"
+_PREFIX = r"\A(?:(?:fatal|error|warning|remote|ERROR): +)+"
 _LACKS = "lacks these prerequisite commits"
-_OID = re.compile(r"[0-9a-f]{40,64}\b")
+_OID = r"[0-9a-f]{40,64}\b"
 # What follows from a reason that stands elsewhere, where any does: the other end, or its program, is gone.
-_ENDED = re.compile(r"hung up|unexpected disconnect|early EOF")
-_DULL = re.compile(
+_ENDED = r"hung up|unexpected disconnect|early EOF"
+_DULL = (
     r"Could not read from remote repository|failed to push some refs|\APlease make sure|and the repository exists"
     r"|invalid index-pack output|index-pack (?:failed|died\Z)|hook declined|\AResolving deltas|\AWarning: Permanently added"
 )
@@ -285,7 +285,7 @@ def _stopped(pid: int) -> list[int]:
 
 def without_credentials(text: str) -> str:
     """Return ``text`` without the user names and passwords of the URLs in it, and without the queries of those in quotes."""
-    return _QUERY.sub(r"\1", _USERINFO.sub("", text))
+    return re.sub(_QUERY, r"\1", _USERINFO.sub("", text))
 
 
 def failure(shown: str, said: str, *, writing: bool = False) -> RemoteError:
@@ -294,24 +294,24 @@ def failure(shown: str, said: str, *, writing: bool = False) -> RemoteError:
     A server that refuses to serve a repository only for writing says the same as one that has none.
     """
     said = without_credentials(said)
-    lines = _whole([_PREFIX.sub("", line).strip() for line in said.splitlines()])
+    lines = _whole([re.sub(_PREFIX, "", line).strip() for line in said.splitlines()])
     if any(_LACKS in line for line in lines):
-        oids = [line.split(" ")[0] for line in lines if _OID.match(line)]
+        oids = [line.split(" ")[0] for line in lines if re.match(_OID, line)]
         many = f"{len(oids)} commits that are" if len(oids) > 1 else "a commit that is"
         lacks = f"{many} not here: {oids[0] if oids else 'git does not say which'}"
         return RemoteError(f"'{shown}' is a bundle that stands on {lacks}", kind="other")
     words = server_words(said)
     for kind, pattern in _SAID:
-        line = next((text for text in lines if pattern.search(text)), None)
+        line = next((text for text in lines if re.search(pattern, text)), None)
         if line is None:
             continue
         if writing and kind in ("missing", "authentication"):
             kind = "read-only"
         told = line if kind == "offline" else with_words(line, words)
         return RemoteError(_TOLD[kind].format(shown, told), kind=kind)
-    given = tuple(text for row in said.splitlines() if _PREFIX.match(row) and (text := _PREFIX.sub("", row).strip()))
-    telling = [text for text in lines if text.startswith(given) and _tells(text) and not _ENDED.search(text)]
-    ended = [text for text in lines if _ENDED.search(text)]
+    given = tuple(text for row in said.splitlines() if re.match(_PREFIX, row) and (text := re.sub(_PREFIX, "", row).strip()))
+    telling = [text for text in lines if text.startswith(given) and _tells(text) and not re.search(_ENDED, text)]
+    ended = [text for text in lines if re.search(_ENDED, text)]
     if ended and not telling:
         return RemoteError(_TOLD["offline"].format(shown, ended[0]), kind="offline")
     telling = telling or [text for text in lines if _tells(text)] or [text for text in lines if text]
@@ -320,7 +320,7 @@ def failure(shown: str, said: str, *, writing: bool = False) -> RemoteError:
 
 
 def _tells(line: str) -> bool:
-    return any(map(str.isalnum, line)) and not _DULL.search(line)
+    return any(map(str.isalnum, line)) and not re.search(_DULL, line)
 
 
 def _whole(lines: list[str]) -> list[str]:

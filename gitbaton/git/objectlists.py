@@ -36,12 +36,11 @@ def reachable(repo: Repo, wants: Sequence[Oid], haves: Iterable[Oid]) -> dict[Oi
     for oid in wants:
         if not is_oid(algorithm, oid) or repo.objects.info(oid) is None:
             raise GitError(f"object {oid} does not exist")
-    asked = sorted({oid for oid in haves if is_oid(algorithm, oid)})
-    known = [item.oid for item in repo.objects.read_many(asked, -1) if item is not None]
     if not wants:
         return {}
-    stdin = "".join([f"{oid}\n" for oid in wants] + [f"^{oid}\n" for oid in known]).encode()
-    raw = repo.git.out("rev-list", "--objects", "--missing=allow-promisor", "--stdin", stdin=stdin)
+    ends = sorted({f"^{oid}\n" for oid in haves if is_oid(algorithm, oid)})
+    stdin = "".join([*(f"{oid}\n" for oid in wants), *ends]).encode()
+    raw = repo.git.out("rev-list", "--objects", _MISSING, "--ignore-missing", "--stdin", stdin=stdin)
     pairs = (line.partition(b" ") for line in raw.split(b"\n") if line)
     return {oid.decode("ascii", "replace"): path for oid, _, path in pairs}
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import nullcontext
-from tempfile import TemporaryDirectory
+from contextlib import AbstractContextManager, nullcontext
 from types import MappingProxyType
 
 from gitbaton.base.errors import RefConflictError, RemoteError, UsageError
@@ -202,6 +200,13 @@ def _ref_name(shown: str) -> str:
     return f"{tail}-{hashlib.sha256(os.fsencode(shown)).hexdigest()[:12]}".lstrip("-")
 
 
+def passing_folder() -> AbstractContextManager[str]:
+    """Make a folder of ours in the system's place for such, which goes when the block ends."""
+    from tempfile import TemporaryDirectory  # late: few exchanges need one
+
+    return TemporaryDirectory(prefix="gitbaton-")
+
+
 class Connection:
     """The exchange with one remote; everything it does shares one allowance of ``seconds``. ``prompts`` as in Bounded.
 
@@ -293,7 +298,7 @@ class Connection:
         exact, env = self._exactly(place)
         words = (*exact, "fetch", *(self._aloud or ("-q",)), *_FETCH, "--stdin", "--", place or self.remote.fetch)
         if self.hidden:
-            with TemporaryDirectory(prefix="gitbaton-") as folder:
+            with passing_folder() as folder:
                 shelter = Shelter(self.repo, folder, self.hidden)
                 result = self._run("fetching from", place, *words, stdin=specs, env={**env, **shelter.env})
                 if result.code == 0:
@@ -339,7 +344,7 @@ class Connection:
         All or none, where the server can; where it cannot, each for itself. Each move is one only from what was seen. With
         ``hooked`` git runs the user's pre-push hook before.
         """
-        with TemporaryDirectory(prefix="gitbaton-") if hooked else nullcontext("") as folder:
+        with passing_folder() if hooked else nullcontext("") as folder:
             return self._push(moves, place, self._hook_settings(folder) if folder else ())
 
     def _hook_settings(self, folder: str) -> tuple[str, ...]:
@@ -424,6 +429,8 @@ class Shelter:
         }
         shallow = os.path.join(repo.layout.common_dir, "shallow")
         if os.path.isfile(shallow):
+            import shutil
+
             shutil.copyfile(shallow, os.path.join(self.place, "shallow"))
         self.before = {name: oid for name, oid in all_refs(repo, "refs/").items() if name not in hidden and oid.strip("0")}
         with open(os.path.join(self.place, "packed-refs"), "wb") as file:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import random
 import re
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -293,7 +292,7 @@ TRIES, PAUSE = 6, 0.05  # seconds after the first try, at most; twice as many af
 _OTHERS = (SAFETY, REMOTES)  # of no concern to anybody else, also where somebody mirrored them
 _FETCHED = re.compile(r"refs/baton/remotes/[^/]+/(?:joined/[0-9a-f]{16}/(?=threads/|late/))?")
 _TALK = re.compile(r"[a-z][a-z0-9_-]*/([^/]+)\Z")
-_SHOWN = 100
+_SHOWN = 100  # characters of a name
 
 
 def item_of(ref: str) -> Item | None:
@@ -312,6 +311,12 @@ def item_of(ref: str) -> Item | None:
         return ("transcript", ref) if match is not None and decode_track(match[1]) is not None else None
     names = names_of(ref)
     return ("thread", *names) if names is not None else None
+
+
+def called(name: Sequence[str]) -> str:
+    """Return a namespace of a thread in words."""
+    thread, namespace = (plain(part if len(part) <= _SHOWN else part[: _SHOWN - 3] + "...") for part in name)
+    return f"thread {in_quotes(thread)}" + (f" (namespace {in_quotes(namespace)})" if namespace else "")
 
 
 def own(ref: str) -> str:
@@ -347,6 +352,13 @@ class RemoteRefs:
         return {ref: item for ref, item in self.items.items() if choice.takes(item)}
 
 
+def some(seconds: float) -> float:
+    """Return a time that is not longer, by chance."""
+    import random  # late: nearly always nobody is in the way
+
+    return random.uniform(0, seconds)
+
+
 def patiently(once: Callable[[], T], pause: Callable[[float], None] = time.sleep) -> T:
     """Return what ``once`` does; it is done again, some times, while another process moves the same refs, here or at the
     remote. Raises RefConflictError, or RemoteError that is stale, where that does not end."""
@@ -356,7 +368,7 @@ def patiently(once: Callable[[], T], pause: Callable[[float], None] = time.sleep
         except (RefConflictError, RemoteError) as error:
             if isinstance(error, RemoteError) and error.kind != "stale":
                 raise
-        pause(random.uniform(0, PAUSE * 2**number))
+        pause(some(PAUSE * 2**number))
     return once()
 
 
@@ -387,13 +399,25 @@ def require_meta(baton: Baton, what: str) -> None:
         raise RecordError(f"nothing is {what}: {error.message}", *error.hints) from None
 
 
-def broken_refs(baton: Baton, line: Connection, choice: Choice, refs: Mapping[str, Oid]) -> dict[str, str]:
-    """Return those of our ``refs`` here that are broken, each with why, but for those of tracks that a choice does not take.
-    From now on git does not see them when it fetches."""
-    found = unreadable_refs(baton.store, refs)
+@value
+class OwnRefs:
+    """Our refs here, as they were listed and looked at; and those of them that are broken and of no track that a choice does
+    not take, each with why."""
+
+    refs: Mapping[str, Oid]
+    left: Mapping[str, str]
+
+
+def looked_at(baton: Baton, line: Connection, choice: Choice, before: OwnRefs | None = None) -> OwnRefs:
+    """List our refs here and look at each; one that is where it was ``before`` is as it was. From now on git does not see those
+    that are broken when it fetches."""
+    refs, known = own_refs(baton.store), before or OwnRefs(refs={}, left={})
+    fresh = {ref: oid for ref, oid in refs.items() if known.refs.get(ref) != oid}
+    found = unreadable_refs(baton.store, fresh)
     line.hidden |= found.keys()
     tracks = {ref: track_of(own(ref)) or signed_track(own(ref)) for ref in found}
-    return {ref: why for ref, why in found.items() if (name := tracks[ref]) is None or choice.takes(("track", name))}
+    left = {ref: why for ref, why in found.items() if (name := tracks[ref]) is None or choice.takes(("track", name))}
+    return OwnRefs(refs=refs, left={ref: why for ref, why in known.left.items() if ref in refs and ref not in fresh} | left)
 
 
 def more_broken_refs(baton: Baton, line: Connection, error: BatonError, there: Mapping[str, Oid]) -> dict[str, str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import shutil
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
@@ -29,7 +28,6 @@ from gitbaton.base.system.files import read_or_none
 from gitbaton.base.values import TYPE_CHECKING, replace, value
 from gitbaton.care import scanning
 from gitbaton.care.scanning.objects import behind
-from gitbaton.care.sync import threads
 from gitbaton.care.sync.items import (
     OURS,
     Choice,
@@ -37,12 +35,14 @@ from gitbaton.care.sync.items import (
     Item,
     Joining,
     Move,
+    OwnRefs,
     Pushing,
     RemoteRefs,
-    broken_refs,
+    called,
     flush,
     here,
     look,
+    looked_at,
     more_broken_refs,
     patiently,
     pending,
@@ -67,8 +67,7 @@ from gitbaton.git.objects import NewObject, RawCommit, RefChange, new_object, pa
 from gitbaton.git.publish import fsync, move_refs, publish_reachable, stored
 from gitbaton.git.questions import matching
 from gitbaton.git.remotes import Connection, Pushed
-from gitbaton.git.repo import add, make_folder
-from gitbaton.git.run import checked
+from gitbaton.git.repo import Repo, add, make_folder
 from gitbaton.git.worktree.gate import ANNEX, DVC, LFS, MOST, OTHER, kept_by, lfs_oid
 from gitbaton.langgraph.threads.names import LATE, THREADS, late_ref, ref_of
 
@@ -80,6 +79,7 @@ _ATOMIC = "atomic"
 _NAMED = 10  # files that are named
 _AT_ONCE = 1000  # refs of one push: each stands on git's command line twice, and that has an end
 _MANY = 200  # refs of a remote from which on a question is asked without most of them first
+_LENIENT = ("--ignore-missing", "--stdin")  # what a remote has need not be here
 _OURS = ("gitbaton index 1", "gitbaton stages 1", "gitbaton root 1")
 _HEADERS = re.compile(rb"\A(?:[0-9a-f]{40,64} [0-9a-f]{40,64}\n)+")
 _ROOMS = {"track": "", "run": ".runs", "thread": ".threads"}  # no track's name: `.` is encoded
@@ -104,10 +104,11 @@ def push(
     *,
     joining: Joining | None = None,
     seen: RemoteRefs | None = None,
+    listed: OwnRefs | None = None,
 ) -> tuple[Pushing, ...]:
     """Push to every place of a remote, again where another process is faster. ``joining``: what was just joined, or would be,
-    is pushed instead of what is here; ``seen``: all that the remote was just found to have, fetched. What savers have in their
-    log is flushed first where threads are pushed.
+    is pushed instead of what is here; ``seen``: all that the remote was just found to have, fetched; ``listed``: our refs as
+    they were just looked at. What savers have in their log is flushed first where threads are pushed.
 
     Raises RemoteError when it cannot be reached or refuses all, and, with ``joining``, where another process is faster;
     NotFoundError for a track that is nowhere; NoAnswerError where baton.push is false; RecordError where tombstones cannot be
@@ -121,7 +122,7 @@ def push(
             baton.store.settle()
     if manner.write and choice.threads:
         flush(baton)
-    course = _Course({*(choice.tracks or ())} if joining is None else set())
+    course = _Course({*(choice.tracks or ())} if joining is None else set(), listed)
     for last in (False, False, True):
         course.parts.clear()
         once = partial(_once, baton, line, choice, manner, joining, seen, course)
@@ -135,6 +136,7 @@ def push(
             if last or not broken or baton.store.chains()[0] == course.tips:
                 break
         # What was to be sent, or what the remote was known to have, is pruned here since, and git has collected it.
+        course.listed = None
         if joining is not None and baton.store.chains()[0] != course.tips:
             raise RemoteError("tracks here moved while they were pushed", kind="stale")
     return tuple(course.parts[at] for at in line.remote.push)
@@ -142,11 +144,11 @@ def push(
 
 class _Course:
     """State of a push that lasts over its tries. ``named``: the tracks that must be somewhere, until that is looked at;
-    ``agreed``: what may become public; ``parts``: the result for each place that is done; ``tips``: the tracks here, as the
-    last try found them."""
+    ``agreed``: what may become public; ``parts``: the result for each place that is done; ``listed``: our refs here, and
+    ``tips``: the tracks, as the last try found them."""
 
-    def __init__(self, named: set[str]) -> None:
-        self.named, self.agreed, self.parts = named, set[Item](), dict[str, Pushing]()
+    def __init__(self, named: set[str], listed: OwnRefs | None) -> None:
+        self.named, self.agreed, self.parts, self.listed = named, set[Item](), dict[str, Pushing](), listed
         self.tips: Mapping[str, Oid] = {}
 
 
@@ -160,8 +162,8 @@ def _once(
     course: _Course,
 ) -> None:
     """Push as ``push`` to the places that are not done."""
-    refs = own_refs(baton.store)
-    left = broken_refs(baton, line, choice, refs)
+    course.listed = looked_at(baton, line, choice, course.listed)
+    refs, left = course.listed.refs, course.listed.left
     course.tips, problems = baton.store.chains(refs)
     ours = joining or Joining(rows=(), tips=dict(course.tips), meta=metas.read(baton.store))
     warnings = tuple(f"{in_quotes(p.where)} is left out: {p.reason}" for p in problems if p.where not in left)
@@ -258,12 +260,12 @@ class _Push:
         tracks = tuple(track for track in names if chain_ref(track) not in self.left)
         chosen = replace(self.choice, tracks=tracks) if self.left else self.choice
         made, objects = self.plan(seen, chosen, rewriting=rewriting)
-        haves = _Haves(self.baton, seen, made.moves, self.left, self.ours.values())
+        haves = _Haves(self.baton, seen, made.moves, self.left)
         keeping.enter_context(stored(self.baton.repo, objects))
         moving = {move.asked for move in made.moves if move.changes and move.item}
         known = agreed(self.line, self.place, moving)
-        planned = made.moves
-        public = haves.ask(lambda oids: exposure(self.baton, planned, oids, known), lambda found: found is None)
+        planned, answers = made.moves, _Answers(self.baton.repo)
+        public = haves.ask(lambda oids: exposure(self.baton, planned, oids, known, answers), lambda found: found is None)
         made = replace(made, exposure=public)
         if public is not None and not self._agree(public):
             if not self.manner.partly:
@@ -275,17 +277,17 @@ class _Push:
             made = replace(made, exposure=public, declined=public.names, private=public.threads)
         sent = made.moves
         moves = haves.ask(
-            lambda oids: counted(self.baton, sent, oids, public),
+            lambda oids: counted(self.baton, sent, oids, public, answers),
             lambda found: not any(move.commits or move.untracked for move in found),
         )
         made = replace(made, moves=moves)
         wants = [move.new for move in moves if move.changes and move.new is not None]
         if public is None and wants:
-            made = replace(made, bytes=haves.ask(lambda oids: weight(self.baton, wants, oids), lambda found: not found))
+            made = replace(made, bytes=haves.ask(lambda oids: weight(self.baton, wants, oids)))
         hits: Sequence[scanning.Hit] = ()
         if self.manner.scan and wants:
             fresh = [move.item[1:] for move in moves if move.kind == "thread" and move.action == "new"]
-            named = {f"name of {threads.called(name)}": "\n".join(name) for name in fresh}
+            named = {f"name of {called(name)}": "\n".join(name) for name in fresh}
             hits = haves.ask(lambda oids: scanning.lacking(self.baton, wants, oids, named), lambda found: not found)
         elif wants:
             hits = haves.ask(lambda oids: scanning.ungated(self.baton, wants, oids), lambda found: not found)
@@ -364,6 +366,8 @@ class _Push:
         moves += talk_moves(self.baton, seen, public, self.left, past=choice.tracks is None) if choice.transcripts else []
         moves += run_moves(self.baton, seen, self.shown, self.left) if choice.runs else []
         if choice.threads:
+            from gitbaton.care.sync import threads
+
             with threads.Trade(self.baton, self.line, seen, choice, place=self.place, refs=self.refs) as trade:
                 traded = threads.Moves(trade, rewriting=rewriting, apart=self.left)
                 moves, warnings = [*moves, *traded.all()], [*warnings, *traded.warnings]
@@ -414,7 +418,7 @@ class _Push:
         shown, first = in_quotes(self.shown), rows[0]
         now = self.line.listed(*(row.ref for row in rows), place=self.place)
         if any(now.get(row.ref) != self.there.get(row.ref) for row in rows):
-            hint = threads.joins(self.shown) if self.choice.threads else f"git baton sync {in_shell(self.shown)}"
+            hint = f"git baton sync {'--threads ' if self.choice.threads else ''}{in_shell(self.shown)}"
             return RemoteError(f"somebody else pushed to {shown} meanwhile", hint, kind="stale")
         said = f"{shown} does not move {in_quotes(first.ref)}, which nobody else moved: {with_words(first.reason, first.words)}"
         if "stale info" not in first.reason:  # a lock, which may be free in a moment
@@ -480,44 +484,49 @@ def _parts(moves: Iterable[Move]) -> list[dict[str, tuple[Oid | None, Oid | None
     return [part for part in parts if part]
 
 
+class _Answers:
+    """Git's answers to questions of objects, which never change: each question is asked once."""
+
+    def __init__(self, repo: Repo) -> None:
+        self.repo, self.known = repo, dict[tuple[tuple[str, ...], bytes], bytes]()
+
+    def out(self, *words: str, stdin: bytes) -> bytes:
+        """Return the output of a command. Raises GitError."""
+        asked = words, stdin
+        if asked not in self.known:
+            self.known[asked] = self.repo.git.out(*words, stdin=stdin)
+        return self.known[asked]
+
+
 class _Haves:
-    """Objects that the remote's refs name and that can be read here, but for refs that are ``left`` out; ``ours``: objects that
-    were read already. Git takes long with thousands of them, and those of tracks that stay as they are seldom matter: without
-    them more looks new than is, so nothing new is nothing new."""
+    """Objects that the remote's refs name, but for refs that are ``left`` out; those that are not here exclude nothing. Git
+    takes long with thousands of them, and those of tracks that stay as they are seldom matter: without them more looks new than
+    is, so nothing new is nothing new."""
 
-    def __init__(
-        self, baton: Baton, seen: RemoteRefs, moves: Sequence[Move], left: Collection[str], ours: Collection[Oid]
-    ) -> None:
-        self.baton, self.known = baton, frozenset(ours)
-        self.there = {ref: oid for ref, oid in seen.refs.items() if ref not in left}
-        self.same = {move.ref for move in moves if move.action == "same"} if len(self.there) > _MANY else set[str]()
-        self._look()
+    def __init__(self, baton: Baton, seen: RemoteRefs, moves: Sequence[Move], left: Collection[str]) -> None:
+        self.baton = baton
+        there = {ref: oid for ref, oid in seen.refs.items() if ref not in left}
+        same = {move.ref for move in moves if move.action == "same"} if len(there) > _MANY else set[str]()
+        self._all = sorted({*there.values()})
+        self._near = sorted({oid for ref, oid in there.items() if ref not in same}) if same else self._all
 
-    def _look(self) -> None:
-        self.near = self._readable(oid for ref, oid in self.there.items() if ref not in self.same)
-        self._all: Sequence[Oid] | None = None if self.same else self.near
-
-    def _readable(self, oids: Iterable[Oid]) -> list[Oid]:
-        asked = {*oids}
-        return sorted((asked & self.known) | readable_kinds(self.baton.store, asked - self.known).keys())
-
-    def ask(self, question: Callable[[Sequence[Oid]], T], nothing: Callable[[T], bool]) -> T:
-        """Return the answer to a question of what the remote has not; of all it has, where the answer is not ``nothing``."""
+    def ask(self, question: Callable[[Sequence[Oid]], T], nothing: Callable[[T], bool] | None = None) -> T:
+        """Return the answer to a question of what the remote has not: of all it has, where the answer is not ``nothing``."""
         try:
             return self._asked(question, nothing)
-        except GitError:
-            known, self.known = (self.near, self._all), frozenset()
-            self._look()
-            if known == (self.near, self._all):
+        except GitError:  # git stops at one that is torn
+            before = self._near, self._all
+            found = readable_kinds(self.baton.store, self._all)
+            self._near, self._all = ([oid for oid in oids if oid in found] for oids in before)
+            if before == (self._near, self._all):
                 raise
-        return self._asked(question, nothing)  # git has collected meanwhile what no ref here holds any more
+        return self._asked(question, nothing)
 
-    def _asked(self, question: Callable[[Sequence[Oid]], T], nothing: Callable[[T], bool]) -> T:
-        found = question(self.near)
-        if nothing(found) or self._all is self.near:
-            return found
-        if self._all is None:
-            self._all = self._readable(self.there.values())
+    def _asked(self, question: Callable[[Sequence[Oid]], T], nothing: Callable[[T], bool] | None) -> T:
+        if nothing is not None:
+            found = question(self._near)
+            if nothing(found) or self._near == self._all:
+                return found
         return question(self._all)
 
 
@@ -554,7 +563,13 @@ def _addresses(path: str) -> frozenset[str]:
     return frozenset((read_or_none(path) or b"").decode("utf-8", "surrogateescape").split("\n")) - {""}
 
 
-def exposure(baton: Baton, moves: Sequence[Move], haves: Sequence[Oid], agreed: Collection[Item] = ()) -> Exposure | None:
+def exposure(
+    baton: Baton,
+    moves: Sequence[Move],
+    haves: Sequence[Oid],
+    agreed: Collection[Item] = (),
+    answers: _Answers | None = None,
+) -> Exposure | None:
     """Return what becomes public by those moves that need agreement; None where none does.
 
     Those that make a track known to the remote do. So do those of other tracks that are not ``agreed`` on, where they bring
@@ -567,13 +582,7 @@ def exposure(baton: Baton, moves: Sequence[Move], haves: Sequence[Oid], agreed: 
     runs = [move for move in fresh if move.kind == "run"]
     asked = [move for move in moves if move.kind == "track" and move.new and move.action == "new"]
     more = [move for move in fresh if move.kind == "track" and move.action != "new"]
-    told = dict[frozenset[str], tuple[int, tuple[str, ...]]]()
-
-    def private(some: Sequence[Move]) -> tuple[int, tuple[str, ...]]:
-        refs = frozenset(move.ref for move in some)
-        if refs not in told:
-            told[refs] = _private(baton, some, haves)
-        return told[refs]
+    private = partial(_private, baton, answers or _Answers(baton.repo), haves)
 
     if more and any(private(more)):
         asked += [move for move in more if any(private([move]))]
@@ -614,10 +623,12 @@ def _kept(baton: Baton, moves: Sequence[Move]) -> Iterator[str]:
 
 def weight(baton: Baton, tips: Sequence[Oid], haves: Sequence[Oid]) -> int:
     """Return the bytes on disk here of what these reach and those do not."""
-    return int(baton.repo.git.out("rev-list", "--disk-usage", "--objects", "--stdin", stdin=_range(tips, haves)))
+    return int(baton.repo.git.out("rev-list", "--disk-usage", "--objects", *_LENIENT, stdin=_range(tips, haves)))
 
 
-def counted(baton: Baton, moves: Sequence[Move], haves: Sequence[Oid], public: Exposure | None) -> tuple[Move, ...]:
+def counted(
+    baton: Baton, moves: Sequence[Move], haves: Sequence[Oid], public: Exposure | None, answers: _Answers
+) -> tuple[Move, ...]:
     """Return the same moves; those of tracks say how many of the user's commits and how many untracked files the remote gets
     by them that no ref of its holds. ``public``: what was counted already. Of what the remote's track had only its tip is
     looked at: the price is that of what is new."""
@@ -627,31 +638,31 @@ def counted(baton: Baton, moves: Sequence[Move], haves: Sequence[Oid], public: E
         counts = {"commits": public.commits, "untracked": len(public.untracked)}
         found = {move.ref: replace(move, **counts) for move in asked if move.name == public.tracks[0]}
     asked = [move for move in asked if move.ref not in found]
-    sent = _sent(baton, [[move.new] for move in asked if move.new], haves)
-    added = _added(baton, [chains for chains, _ in sent])
+    sent = _sent(answers, [[move.new] for move in asked if move.new], haves)
+    added = _added(baton, answers, [chains for chains, _ in sent])
     old = [move.seen if new and move.seen else "" for move, new in zip(asked, added, strict=True)]
     tips = _read(baton, filter(None, old))
-    had = _added(baton, [[[tips[oid].tree, *tips[oid].parents]] if oid in tips else [] for oid in old])
+    had = _added(baton, answers, [[[tips[oid].tree, *tips[oid].parents]] if oid in tips else [] for oid in old])
     for move, (_, commits), new, before in zip(asked, sent, added, had, strict=True):
         found[move.ref] = replace(move, commits=commits, untracked=len({name for _, name in new - before}))
     return tuple(found.get(move.ref, move) for move in moves)
 
 
-def _private(baton: Baton, moves: Sequence[Move], haves: Sequence[Oid]) -> tuple[int, tuple[str, ...]]:
+def _private(baton: Baton, answers: _Answers, haves: Sequence[Oid], moves: Sequence[Move]) -> tuple[int, tuple[str, ...]]:
     """Return how many of the user's commits, and which untracked files, the remote gets by these moves and has not."""
-    [(chains, commits)] = _sent(baton, [sorted({move.new for move in moves if move.new})], haves)
-    [found] = _added(baton, [chains])
+    [(chains, commits)] = _sent(answers, [sorted({move.new for move in moves if move.new})], haves)
+    [found] = _added(baton, answers, [chains])
     seen = sorted({move.seen for move in moves if move.seen}) if found else []
     if seen:
         words = ("rev-list", "--first-parent", "--no-commit-header", "--stdin", "--format=%T %P")
-        raw = baton.repo.git.out(*words, stdin=_range(seen, ()))
-        found -= _added(baton, [[row.split() for row in raw.decode("ascii").split("\n")]])[0]
+        raw = answers.out(*words, stdin=_range(seen, ()))
+        found -= _added(baton, answers, [[row.split() for row in raw.decode("ascii").split("\n")]])[0]
     return commits, tuple(sorted({os.fsdecode(name) for _, name in found}))
 
 
 def _observed(baton: Baton, tips: Sequence[Oid], haves: Sequence[Oid]) -> int:
     """Return how many of the checkpoints below these tips that the remote lacks tell what an agent's client had on record."""
-    words = ("rev-list", "--first-parent", "--count", "--basic-regexp", '--grep=^  "observed": ', "--stdin")
+    words = ("rev-list", "--first-parent", "--count", "--basic-regexp", '--grep=^  "observed": ', *_LENIENT)
     return int(baton.repo.git.out(*words, stdin=_range(tips, haves)))
 
 
@@ -659,12 +670,12 @@ def _range(tips: Sequence[Oid], haves: Sequence[Oid]) -> bytes:
     return "".join([*(f"{oid}\n" for oid in tips), *(f"^{oid}\n" for oid in haves)]).encode()
 
 
-def _sent(baton: Baton, groups: Sequence[Sequence[Oid]], haves: Sequence[Oid]) -> list[tuple[list[list[str]], int]]:
+def _sent(answers: _Answers, groups: Sequence[Sequence[Oid]], haves: Sequence[Oid]) -> list[tuple[list[list[str]], int]]:
     """Return what is sent of chains with these tips, for each group of them: tree and parents of each commit in them, and how
     many others are the user's."""
-    words = ("rev-list", "--no-commit-header", "--stdin", "--format=%H %T %P%n%s")
+    words = ("rev-list", "--no-commit-header", *_LENIENT, "--format=%H %T %P%n%s")
     tips = [oid for group in groups for oid in group]
-    raw = baton.repo.git.out(*words, stdin=_range(tips, haves)).decode("utf-8", "replace") if tips else ""
+    raw = answers.out(*words, stdin=_range(tips, haves)).decode("utf-8", "replace") if tips else ""
     rows = raw.split("\n")[:-1]
     found = {row.split()[0]: (row.split()[1:], subject) for row, subject in zip(rows[::2], rows[1::2], strict=True)}
     return [_sent_of(found, group) for group in groups]
@@ -686,7 +697,7 @@ def _sent_of(found: Mapping[Oid, tuple[list[str], str]], tips: Sequence[Oid]) ->
     return chains, commits
 
 
-def _added(baton: Baton, groups: Sequence[Sequence[Sequence[str]]]) -> list[set[tuple[bytes, bytes]]]:
+def _added(baton: Baton, answers: _Answers, groups: Sequence[Sequence[Sequence[str]]]) -> list[set[tuple[bytes, bytes]]]:
     """Return the blobs and paths that trees and indexes of checkpoints hold and the HEAD of each does not: they are
     uncommitted. Each row of a group has the tree and the parents of a commit in a chain."""
     empty = new_object(baton.repo.layout.algorithm, "tree", b"").oid
@@ -698,7 +709,7 @@ def _added(baton: Baton, groups: Sequence[Sequence[Sequence[str]]]) -> list[set[
         asked.append({f"{head} {tree}" for head, tree in pairs if head not in ("", tree)})
     lines = "".join(f"{pair}\n" for pair in sorted({pair for pairs in asked for pair in pairs}))
     words = ("diff-tree", "--stdin", "-r", "-z", "--raw", "--no-abbrev", "--diff-filter=A", "--no-renames")
-    fields = checked(baton.repo.git.run(*words, stdin=lines.encode()), "diff-tree").split(b"\0") if lines else []
+    fields = answers.out(*words, stdin=lines.encode()).split(b"\0") if lines else []
     found, pair = dict[str, set[tuple[bytes, bytes]]](), ""
     for data, name in zip(fields[::2], fields[1::2], strict=False):
         head = _HEADERS.match(data)
@@ -762,7 +773,11 @@ def pointers(baton: Baton, wants: Sequence[Oid], haves: Sequence[Oid]) -> list[P
 def sendable(baton: Baton, found: Sequence[Pointer]) -> list[str]:
     """Return the ids of what git-lfs has here, where there is one that may send it."""
     skips = os.environ.get("GIT_LFS_SKIP_PUSH", "").lower() in ("1", "true", "t", "yes", "on")
-    if skips or shutil.which("git-lfs") is None or not any(pointer.oid for pointer in found):
+    if skips or not any(pointer.oid for pointer in found):
+        return []
+    import shutil
+
+    if shutil.which("git-lfs") is None:
         return []
     place = ([text for _, text in matching(baton.repo, r"^lfs\.storage$")] or ["lfs"])[-1]
     folder = os.path.join(baton.repo.layout.common_dir, place, "objects")

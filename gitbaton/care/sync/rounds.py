@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -12,7 +11,6 @@ from gitbaton.base.codec import decode_track, entry, in_quotes, timestamp, track
 from gitbaton.base.errors import GitError, NoAnswerError, NotFoundError, RecordError, RefConflictError, RemoteError
 from gitbaton.base.model import Oid
 from gitbaton.base.values import replace
-from gitbaton.care.sync import threads
 from gitbaton.care.sync.items import (
     OURS,
     Choice,
@@ -22,20 +20,22 @@ from gitbaton.care.sync.items import (
     Item,
     Joined,
     Joining,
+    OwnRefs,
     Pushing,
     RemoteRefs,
     Synced,
-    broken_refs,
     here,
     in_order,
     item_of,
     look,
+    looked_at,
     more_broken_refs,
     own,
     patiently,
     require_meta,
     room,
     said,
+    some,
 )
 from gitbaton.care.sync.kinds import fetched_runs, fetched_tracks, more_notes, signatures_left
 from gitbaton.care.sync.push import Manner, push
@@ -44,7 +44,7 @@ from gitbaton.checkpoints.render import in_shell
 from gitbaton.checkpoints.store import CHAINS, NOTES, chain_ref, signatures, state, tip_ref
 from gitbaton.checkpoints.store import meta as metas
 from gitbaton.checkpoints.store.join import Link, Mark, having, marks, news
-from gitbaton.checkpoints.store.read import SLACK, own_refs
+from gitbaton.checkpoints.store.read import SLACK
 from gitbaton.checkpoints.store.refs import META, fetched_ref, remote_ref, signatures_ref
 from gitbaton.checkpoints.store.revision import Revision
 from gitbaton.git.objects import RefChange
@@ -69,16 +69,26 @@ def fetch(
     Without ``write`` only objects come, and no ref of ours moves. Raises RemoteError; NotFoundError for a chosen track that is
     neither there nor one of ``ours``, the tracks here: with these a push follows, and all refs of the remote are looked at.
     """
-    seen, left, under_way = _fetched(baton, line, choice, prune=prune, ours=ours, write=write)
-    return seen, under_way.told(seen, left, baton.store.chains()[0], {})
+    listed = looked_at(baton, line, choice)
+    seen, left, under_way = _fetched(baton, line, choice, listed, prune=prune, ours=ours, write=write)
+    return seen, under_way.told(seen, left, baton.store.chains(listed.refs)[0], {})
 
 
 def _fetched(
-    baton: Baton, line: Connection, choice: Choice, *, prune: bool = False, ours: Collection[str] | None, write: bool
+    baton: Baton,
+    line: Connection,
+    choice: Choice,
+    listed: OwnRefs,
+    *,
+    prune: bool = False,
+    ours: Collection[str] | None,
+    write: bool,
 ) -> tuple[RemoteRefs, Mapping[str, str], _Fetch]:
-    """Fetch as ``fetch``; what the remote has, the refs that were left out, and the fetch, which tells what it brought."""
-    left = broken_refs(baton, line, choice, own_refs(baton.store))
-    under_way = _Fetch(baton, line, choice, prune=prune, ours=ours, write=write)
+    """Fetch as ``fetch``; what the remote has, the refs that were left out, and the fetch, which tells what it brought.
+    ``listed``: our refs here."""
+    left, below = dict(listed.left), remote_ref(line.remote.name)
+    before = {ref: oid for ref, oid in listed.refs.items() if ref.startswith(below)}
+    under_way = _Fetch(baton, line, choice, before, prune=prune, ours=ours, write=write)
     try:
         seen = patiently(under_way.once)
     except RefConflictError as error:
@@ -93,13 +103,21 @@ def _fetched(
 
 
 class _Fetch:
-    """A fetch in the making. What came is told beside what lay here at first; what is named must be somewhere then."""
+    """A fetch in the making. What came is told beside what lay here ``first``; what is named must be somewhere then."""
 
     def __init__(
-        self, baton: Baton, line: Connection, choice: Choice, *, prune: bool, ours: Collection[str] | None, write: bool
+        self,
+        baton: Baton,
+        line: Connection,
+        choice: Choice,
+        first: Mapping[str, Oid],
+        *,
+        prune: bool,
+        ours: Collection[str] | None,
+        write: bool,
     ) -> None:
         self.baton, self.line, self.choice, self.prune, self.ours, self.write = baton, line, choice, prune, ours, write
-        self.first: Mapping[str, Oid] | None = None
+        self.first, self.begun = first, False
         self.beside: Sequence[Fetched] = ()  # what became of all that is no track
         self.others = 0
 
@@ -108,10 +126,10 @@ class _Fetch:
         remote go meanwhile."""
         baton, line, remote = self.baton, self.line, self.line.remote.name
         seen = look(line, everything=self.ours is not None)
-        before = baton.repo.objects.refs(remote_ref(remote))
-        if self.first is None:
+        before = baton.repo.objects.refs(remote_ref(remote)) if self.begun else self.first
+        if not self.begun:
             self._require_named(seen, before)
-            self.first = before
+            self.begun = True
         wanted = [ref for ref in (*seen.chosen(self.choice), META, NOTES) if ref in seen.refs]
         moves = {ref: here(remote, ref) for ref in wanted if before.get(here(remote, ref)) != seen.refs[ref]}
         with baton.repo.lock(tuple(moves.values()) if self.write else ()):
@@ -132,7 +150,7 @@ class _Fetch:
     def told(self, seen: RemoteRefs, left: Mapping[str, str], own: Mapping[str, Oid], met: Mapping[Oid, Mark]) -> Gathered:
         """Return what the fetch brought, beside refs that were ``left`` out; ``own``: the tracks here, by their tips; ``met``:
         places of commits that were read since, so that they are not read again."""
-        tracks = fetched_tracks(self.baton, self.line.remote.name, seen, self.first or {}, self.choice, own, met)
+        tracks = fetched_tracks(self.baton, self.line.remote.name, seen, self.first, self.choice, own, met)
         return Gathered(rows=in_order([*tracks, *self.beside]), strange=seen.strange, others=self.others, apart=left)
 
     def _require_named(self, seen: RemoteRefs, before: Mapping[str, Oid]) -> None:
@@ -163,11 +181,15 @@ def _beside(
 ) -> list[Fetched]:
     """Return what came of each run and thread where they were asked for, and what is gone."""
     lost = [row for row in gone if row.item[0] == "thread"]
-    return [
+    rows = [
         *(fetched_runs(baton, line.remote.name, seen, before) if choice.runs else []),
         *(row for row in gone if row not in lost),
-        *(threads.fetched(baton, line, seen, before, choice, lost) if choice.threads else []),
     ]
+    if choice.threads:
+        from gitbaton.care.sync import threads
+
+        rows += threads.fetched(baton, line, seen, before, choice, lost)
+    return rows
 
 
 def join(
@@ -205,6 +227,8 @@ def join(
         done = planned.result(write=write)
     if not choice.threads:
         return done
+    from gitbaton.care.sync import threads
+
     sound = {row.item for row in beside if row.state != "broken"}
     told, after = threads.join(baton, line, seen, choice, sound=sound, write=write)
     return replace(done, rows=(*done.rows, *told), refs=None if write else after)
@@ -355,8 +379,12 @@ def sync(
     done: Synced | None = None
     before, faster = dict[str, Oid](), False
     for number in range(1, ROUNDS + 1):
-        ours = {*baton.store.chains()[0], *(choice.tracks or () if number > 1 else ())}  # a named one may end meanwhile
-        seen, left, fetched = _fetched(baton, line, choice, ours=ours, write=manner.write)
+        listed = looked_at(baton, line, choice)
+        ours = {
+            *baton.store.chains(listed.refs)[0],
+            *(choice.tracks or () if number > 1 else ()),
+        }  # a named one may end meanwhile
+        seen, left, fetched = _fetched(baton, line, choice, listed, ours=ours, write=manner.write)
         met = dict[Oid, Mark]()
         joining = patiently(partial(join, baton, line, seen, left, fetched.beside, choice, met, write=manner.write))
         done = _after(done, fetched.told(seen, left, joining.tips, met), joining, number)
@@ -365,7 +393,7 @@ def sync(
         if not line.remote.push:
             return done
         try:
-            pushing = push(baton, line, choice, manner, joining=joining, seen=seen)
+            pushing = push(baton, line, choice, manner, joining=joining, seen=seen, listed=listed)
         except RemoteError as error:
             done = replace(done, failure=error.message)
             if error.kind != "stale":
@@ -378,7 +406,7 @@ def sync(
             if same and line.remote.exact:
                 return replace(done, pushing=pushing, failure=_apart(line, pushing))
             done = replace(done, pushing=pushing, failure=f"{in_quotes(line.remote.shown)} has got more meanwhile")
-        pause(random.uniform(0, PAUSE * number))
+        pause(some(PAUSE * number))
     assert done is not None
     return replace(done, failure=f"somebody else was faster {ROUNDS} times: {done.failure}" if faster else done.failure)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 
-from gitbaton.base.codec import counted, in_quotes, plain
+from gitbaton.base.codec import counted
 from gitbaton.base.errors import MENDS, BatonError
 from gitbaton.base.model import Oid
 from gitbaton.base.values import TYPE_CHECKING, replace, value
-from gitbaton.care.sync.items import OURS, Choice, Fetched, Item, Joined, Move, RemoteRefs, flush, here, room
+from gitbaton.care.sync.items import OURS, Choice, Fetched, Item, Joined, Move, RemoteRefs, called, flush, here, room
 from gitbaton.checkpoints.baton import Baton
 from gitbaton.checkpoints.render import in_shell
 from gitbaton.checkpoints.store.refs import remote_ref
@@ -25,7 +25,6 @@ from gitbaton.langgraph.threads.names import LATE, THREADS, Cut, late_ref, names
 if TYPE_CHECKING:
     from gitbaton.langgraph.threads.build import Made
     from gitbaton.langgraph.threads.store import ThreadStore
-_MOST = 100  # characters of a name
 _SOME = 5  # threads that are named in a warning
 Name = tuple[str, str]
 """A thread and a namespace."""
@@ -55,12 +54,6 @@ def _place(tip: Id | None, late: Id | None) -> NamespaceState:
 def joins(shown: str) -> str:
     """Return the command that takes in what a remote has of threads."""
     return f"git baton sync --threads {in_shell(shown)}"
-
-
-def called(name: Sequence[str]) -> str:
-    """Return a namespace of a thread in words."""
-    thread, namespace = (plain(part if len(part) <= _MOST else part[: _MOST - 3] + "...") for part in name)
-    return f"thread {in_quotes(thread)}" + (f" (namespace {in_quotes(namespace)})" if namespace else "")
 
 
 def _places(refs: Mapping[str, Oid], choice: Choice, folder: str = OURS) -> dict[Name, NamespaceState]:

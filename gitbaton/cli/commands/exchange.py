@@ -1,7 +1,6 @@
 """``git baton push``, ``fetch`` and ``sync``: the exchange, the question before a first push, words and JSON."""
 
 import os
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
@@ -13,9 +12,8 @@ from gitbaton.base.errors import MENDS, RecordError, UsageError
 from gitbaton.base.values import replace
 from gitbaton.care import sync
 from gitbaton.care.scanning import UNFILTERED, held, scanner
-from gitbaton.care.sync.items import Choice, Exposure, Fetched, Gathered, Item, Joined, Joining, Move, Pushing, said
+from gitbaton.care.sync.items import Choice, Exposure, Fetched, Gathered, Item, Joined, Joining, Move, Pushing, called, said
 from gitbaton.care.sync.push import Manner
-from gitbaton.care.sync.threads import called
 from gitbaton.checkpoints.baton import Baton
 from gitbaton.checkpoints.render import first_few, in_shell, some
 from gitbaton.checkpoints.store import chain_ref
@@ -39,7 +37,7 @@ from gitbaton.cli.common import (
 )
 from gitbaton.cli.look import Cell, Look
 from gitbaton.cli.options import Argument, Invocation, Option
-from gitbaton.git.remotes import Connection, Remote, configured, find, names_in
+from gitbaton.git.remotes import Connection, Remote, configured, find, names_in, passing_folder
 from gitbaton.langgraph.threads.names import LATE
 
 Tracks = Annotated[
@@ -79,7 +77,7 @@ def exchange(
     choice = Choice(tracks=chosen, transcripts=transcripts, threads=threads, runs=runs, prune=prune)
     if not 0 < seconds < 1e9:
         raise UsageError(f"--timeout is '{seconds:g}'; it must be a number of seconds above 0")
-    with tempfile.TemporaryDirectory(prefix="gitbaton-") if dry_run else nullcontext() as folder:
+    with passing_folder() if dry_run else nullcontext() as folder:
         if folder is not None:
             baton.redirect(folder)
         line = Connection(baton.repo, remote, seconds, prompts=askable())
