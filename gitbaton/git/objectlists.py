@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Sequence, Set
-from itertools import islice
 
 from gitbaton.base.errors import MENDS, GitError, GitTimeoutError, RecordError
 from gitbaton.base.model import Oid
@@ -20,6 +18,7 @@ from gitbaton.git.run import Git, checked, mends
 _WANTED = 1000
 _HEX = rb"[0-9a-f]+\Z"
 _ENTRY = {form: re.compile(rb"(?s)[0-7]{5,6} ([^\0]+)\0.{%d}" % size) for form, size in (("sha1", 20), ("sha256", 32))}
+_ENTRY_ID = {form: re.compile(rb"(?s)[0-7]{5,6} [^\0]+\0(.{%d})" % size) for form, size in (("sha1", 20), ("sha256", 32))}
 _LOG = (
     *("--literal-pathspecs", "log", "-z", "--reverse", "--raw", "--no-abbrev", "--no-renames", "--no-notes", "--no-decorate"),
     *("--no-color", "--no-ext-diff", "--diff-merges=first-parent", "--format=%H"),
@@ -173,7 +172,6 @@ def _lines(oids: Iterable[Oid]) -> bytes:
 
 _MISSING = "--missing=allow-promisor"
 _ON_DISK = "%(objectname) %(objecttype) %(objectsize:disk) %(deltabase)"
-_BESIDE = 3  # walks that run at a time
 _SAID = r"(?:error|fatal): "
 _NAMED = r"\b[0-9a-f]{2}/?[0-9a-f]{38,}\b"
 
@@ -219,25 +217,84 @@ def ids_reached(repo: Repo, tips: Iterable[Oid], without: Iterable[Oid] = (), *,
     return set(raw.decode("ascii").split())
 
 
-def ids_reached_by(repo: Repo, groups: Iterable[Sequence[Oid]], without: Collection[Oid]) -> list[set[Oid]]:
-    """Return for each group of tips what ``ids_reached`` returns; each walk ends at the parents where its own commits meet what
-    ``without`` reach, which one walk of all has found. Raises as that."""
-    asked = [list(tips) for tips in groups]
-    raw = _walked(repo, "--parents", "--stdin", stdin=_walk_ends((oid for tips in asked for oid in tips), without))
-    parents = {oid: rest for oid, *rest in map(str.split, raw.decode("ascii").splitlines())}
-    apart = set(_commits(repo.git, sorted({oid for tips in asked for oid in tips if oid not in parents})))
-    walks = list[bytes]()
-    for tips in asked:
-        todo, met, ends = [*tips], set[Oid](), set[Oid]()
-        while todo:
-            oid = todo.pop()
-            if oid in parents and oid not in met:
-                met.add(oid)
-                todo += parents[oid]
-                ends.update(parent for parent in parents[oid] if parent not in parents)
-        # A commit that ``without`` reach, or a tag, stands for what only git knows.
-        walks.append(_walk_ends(tips, ends if apart.isdisjoint(tips) else without))
-    return [{*raw.decode("ascii").split()} for raw in _walked_together(repo, walks)]
+def disk_bytes_by(
+    repo: Repo, groups: Sequence[Collection[Oid]], without: Collection[Oid], since: Collection[Oid]
+) -> dict[frozenset[int], int]:
+    """Return the bytes on disk of the objects that groups of tips reach, by the places of all the groups that reach an object;
+    but for what ``ids_reached`` leaves out for ``without``, and what these reach since some commits. Raises as that.
+
+    A walk lists an object once, whoever reaches it, and a walk for each group is a process for each. So what reaches a commit
+    is handed down here to its parents and its tree, and from a tree to what is in it.
+    """
+    ends, objects = _walk_ends((oid for tips in groups for oid in tips), without), ("--objects", "--no-object-names")
+    form = ("--topo-order", "--no-commit-header", "--format=%H %T %P")
+    walks = _walked_together(repo, (form, ends), (objects, ends), (objects, _walk_ends(without, since)))
+    same = dict[int, int]()  # a bit for each group, and of equal numbers one
+
+    def hand_down(mask: int, oids: Iterable[bytes], found: dict[bytes, int]) -> None:
+        for oid in oids:
+            more = found.get(oid, 0) | mask
+            found[oid] = same.setdefault(more, more)
+
+    above, news, by = dict[bytes, int](), dict[bytes, int](), dict[bytes, int]()
+    for place, tips in enumerate(groups):
+        hand_down(1 << place, map(bytes.fromhex, tips), above)
+    apart, commits = {*above}, set[bytes]()
+    for row in next(walks).decode("ascii").splitlines():
+        commit, tree, *parents = map(bytes.fromhex, row.split())
+        commits.add(commit)
+        hand_down(above.get(commit, 0), parents, above)
+        hand_down(above.get(commit, 0), [tree], news)
+    reached, theirs = (raw.split() for raw in walks)
+    left = frozenset(theirs)
+    names = b"".join(oid + b"\n" for oid in reached if oid not in left)
+    sizes = {bytes.fromhex(oid): (kind, int(size)) for oid, kind, size, _ in _on_disk(repo, names)}
+    inside = frozenset(sizes.keys() - commits)
+    for oid in apart & inside:
+        hand_down(above[oid], [oid], news)
+    while news:
+        now = [oid for oid in inside.intersection(news) if news[oid] | by.get(oid, 0) != by.get(oid)]
+        for oid in now:
+            hand_down(news[oid], [oid], by)
+        trees, news = [oid for oid in now if sizes[oid][0] == "tree"], {}
+        for oid, entries in zip(trees, _in_trees(repo, trees), strict=True):
+            hand_down(by[oid], inside.intersection(entries), news)
+    for oid in (oid for oid in apart & inside if sizes[oid][0] == "tag"):
+        hand_down(above[oid], map(bytes.fromhex, ids_reached(repo, [oid.hex()], without)), by)
+    found = dict[int, int]()
+    for oid, (_, size) in sizes.items():
+        mask = by.get(oid, 0) | (above.get(oid, 0) if oid in commits else 0)
+        found[mask] = found.get(mask, 0) + size
+    return {frozenset(_bits(mask)): size for mask, size in found.items()}
+
+
+def _bits(mask: int) -> Iterator[int]:
+    while mask:
+        yield (lowest := mask & -mask).bit_length() - 1
+        mask ^= lowest
+
+
+def _in_trees(repo: Repo, trees: Sequence[bytes]) -> Iterator[list[bytes]]:
+    """Yield the ids in each of some trees. Raises RecordError where one cannot be read."""
+    if not trees:
+        return
+    entry, data, at = _ENTRY_ID[repo.layout.algorithm], b"", 0
+    process = repo.git.start("cat-file", "--batch", "--buffer", stdin=_lines(oid.hex() for oid in trees))
+    try:
+        for piece in process.pieces():
+            data, at = data[at:] + piece, 0
+            while (end := data.find(b"\n", at)) >= 0:
+                oid, _, size = data[at:end].rpartition(b" ")
+                if not size.isdigit():
+                    raise RecordError(f"not every object can be read: {oid.decode('ascii', 'replace')} is missing", MENDS)
+                if (last := end + 1 + int(size)) >= len(data):
+                    break
+                yield entry.findall(data, end + 1, last)
+                at = last + 1
+    except BaseException:
+        process.stop()
+        raise
+    _whole(process.finish())
 
 
 def everything(repo: Repo, without: Iterable[str] = (), *, kept: bool = True) -> dict[Oid, bytes]:
@@ -271,16 +328,14 @@ def _walked(repo: Repo, *words: str, stdin: bytes = b"") -> bytes:
     return _whole(repo.git.run("rev-list", _MISSING, *words, stdin=stdin))
 
 
-def _walked_together(repo: Repo, ends: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield what ``ids_reached`` reads for each of several walks, a few of which run at a time."""
-    waiting, running = iter(ends), deque[Process]()
+def _walked_together(repo: Repo, *walks: tuple[Sequence[str], bytes]) -> Iterator[bytes]:
+    """Yield what several walks say that run at a time, each with words and its ends."""
+    running = list[Process]()
     try:
-        while True:
-            for stdin in islice(waiting, _BESIDE - len(running)):
-                running.append(repo.git.start("rev-list", _MISSING, "--objects", "--no-object-names", "--stdin", stdin=stdin))
-            if not running:
-                return
-            yield _whole(running.popleft().finish())
+        for words, stdin in walks:
+            running.append(repo.git.start("rev-list", _MISSING, *words, "--stdin", stdin=stdin))
+        while running:
+            yield _whole(running.pop(0).finish())
     finally:
         for process in running:
             process.stop()
@@ -299,13 +354,13 @@ def _named(raw: bytes) -> dict[Oid, bytes]:
 
 def disk_sizes(repo: Repo, oids: Collection[Oid]) -> dict[Oid, Size]:
     """Return the size of objects on disk; what does not exist is left out."""
-    whole, found = zero(repo.layout.algorithm), _on_disk(repo, oids)
+    whole, found = zero(repo.layout.algorithm), _on_disk(repo, _lines(oids))
     return {oid: Size(kind=kind, bytes=int(size), delta=None if base == whole else base) for oid, kind, size, base in found}
 
 
 def disk_bytes(repo: Repo, oids: Collection[Oid]) -> dict[Oid, int]:
     """Return how many bytes objects take on disk; what does not exist is left out."""
-    return {oid: int(size) for oid, _, size, _ in _on_disk(repo, oids)}
+    return {oid: int(size) for oid, _, size, _ in _on_disk(repo, _lines(oids))}
 
 
 def lacking(repo: Repo, oids: Collection[Oid]) -> set[Oid]:
@@ -320,9 +375,8 @@ def _all_there(repo: Repo, names: bytes) -> bool:
     return (said.count(b"\n"), said.count(b" ")) == (many, 3 * many)
 
 
-def _on_disk(repo: Repo, oids: Collection[Oid]) -> Iterator[list[str]]:
-    """Return what git says of each of some objects; of what does not exist it says less."""
-    names = _lines(oids)
+def _on_disk(repo: Repo, names: bytes) -> Iterator[list[str]]:
+    """Return what git says of each of some objects, a line each; of what does not exist it says less."""
     raw = repo.git.out("cat-file", f"--batch-check={_ON_DISK}", "--buffer", stdin=names) if names else b""
     return (row for line in raw.decode("ascii", "replace").splitlines() if len(row := line.split(" ")) == 4)
 

@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import pytest
 
+from gitbaton.care.retention.inventory import costs
 from gitbaton.cli.common import amount
 from tests.kit import Sandbox
+from tests.kit.moments import Args, at
+from tests.kit.threads import git_called
 
 
 def blob(repo: Sandbox, name: str, size: int, seed: int) -> None:
     repo.write(name, random.Random(seed).randbytes(size))
+
+
+def listed(repo: Sandbox, *revisions: str) -> set[str]:
+    return set(repo.git("rev-list", "--objects", "--no-object-names", *revisions).split())
+
+
+def on_disk(repo: Sandbox, oids: set[str]) -> int:
+    return sum(map(int, repo.git("cat-file", "--batch-check=%(objectsize:disk)", stdin="\n".join(oids).encode()).split()))
 
 
 def disk_usage(repo: Sandbox, *revisions: str) -> int:
@@ -75,6 +87,62 @@ def test_the_table_is_aligned_and_of_nothing_is_nothing(repo: Sandbox) -> None:
     assert len({row.index("  track") for row in rows if "  track" in row}) == 1
     repo.git("update-ref", "refs/baton/tracks/broken", repo.head())
     assert repo.baton("du").code == 0
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("form", ["sha1", "sha256"])
+def test_what_several_reach_is_shared_whatever_their_refs_lead_to(tmp_path: Path, form: str) -> None:
+    repo = Sandbox.init(tmp_path / "repo", f"--object-format={form}")
+    old = repo.commit("first", a_txt="one\n")
+    repo.commit("second", a_txt="two\n")
+    for place, name in enumerate(("one", "two", "three")):
+        repo.write(f"deep/below/{name}.txt", f"{name}\n" * 400)
+        repo.write(f"deep/{place % 2}.txt", "the same\n" * 50)
+        repo.ok("snapshot", "--track", name, "--step", name)
+    tree = repo.git("rev-parse", "refs/baton/tracks/two^{tree}")
+    repo.git("tag", "-a", "-m", "a tag", "tagged", "refs/baton/tracks/two")
+    repo.git("tag", "-a", "-m", "a tag of a tag", "again", "tagged")
+    own = repo.git("commit-tree", "-m", "of nobody else", tree)
+    repo.git("tag", "-a", "-m", "another", "alone", own)
+    fetched = {"a": repo.git("rev-parse", "again"), "b": repo.git("rev-parse", "alone"), "c": tree}
+    fetched["d"] = repo.git("rev-parse", "refs/baton/tracks/one:deep/below/one.txt")
+    fetched["e"] = old
+    repo.git("tag", "-d", "tagged", "again", "alone")
+    for remote, oid in fetched.items():
+        repo.git("update-ref", f"refs/baton/remotes/{remote}/something", oid)
+    refs = {name: [f"refs/baton/tracks/{name}", f"refs/checkpoints/{name}"] for name in ("one", "two", "three")}
+    refs |= {"notes": ["refs/notes/checkpoints"]} | {name: [f"refs/baton/remotes/{name}/something"] for name in fetched}
+    theirs = listed(repo, "--branches")
+    reached = {name: listed(repo, *names) - theirs for name, names in refs.items()}
+    others = {name: set[str]().union(*(oids for other, oids in reached.items() if other != name)) for name in reached}
+    assert parts(repo) == {
+        name: (on_disk(repo, oids - others[name]), on_disk(repo, oids & others[name])) for name, oids in reached.items()
+    }
+
+
+@pytest.mark.deep
+def test_what_was_committed_before_another_track_began_costs_nothing(repo: Sandbox) -> None:
+    blob(repo, "mine.bin", 30_000, 1)
+    repo.ok("snapshot", "--track", "earlier", "--step", "one")
+    repo.git("add", "mine.bin")
+    repo.git("commit", "-q", "-m", "public")
+    repo.write("other.txt", "other\n")
+    repo.ok("snapshot", "--track", "later", "--step", "two")
+    assert sum(parts(repo)["earlier"]) < 1_500
+
+
+@pytest.mark.deep
+def test_many_tracks_are_weighed_by_as_many_processes_as_two(repo: Sandbox) -> None:
+    counts = list[int]()
+    for names in ("ab", "cdefg"):
+        for name in names:
+            blob(repo, f"{name}.bin", 100, 1)
+            repo.ok("snapshot", "--track", name, "--step", name)
+        began = list[Args]()
+        with repo.open(door="binary") as opened, at("os.posix_spawn", git_called("rev-list"), began.append):
+            assert {"a", "b", *names} <= {cost.name for cost in costs(opened)}
+        counts.append(len(began))
+    assert counts[0] == counts[1] > 0
 
 
 def test_amounts() -> None:

@@ -415,22 +415,12 @@ def costs(baton: Baton) -> tuple[Cost, ...]:
             name = (named if isinstance(named, str) else ref) if kind in ("track", "fetched", "other") else ""
             parts.setdefault((kind, name), []).append(oid)
     others = set(user_tips(store)) - {oid for oids in parts.values() for oid in oids}
-    since = objectlists.ids_reached(baton.repo, others, _first(store, parts))
-    found_by = objectlists.ids_reached_by(baton.repo, parts.values(), others)
-    reached = {part: oids - since for part, oids in zip(parts, found_by, strict=True)}
-    once, several = set[Oid](), set[Oid]()
-    for oids in reached.values():
-        several |= once & oids
-        once |= oids
-    sizes = objectlists.disk_bytes(baton.repo, once)
-
-    def total(oids: Iterable[Oid]) -> int:
-        return sum(sizes.get(oid, 0) for oid in oids)
-
-    found = [
-        Cost(kind=kind, name=name, own=total(oids - several), shared=total(oids & several))
-        for (kind, name), oids in reached.items()
-    ]
+    counted = objectlists.disk_bytes_by(baton.repo, [*parts.values()], others, _first(store, parts))
+    own, shared = [0] * len(parts), [0] * len(parts)
+    for places, size in counted.items():
+        for place in places:
+            (own if len(places) == 1 else shared)[place] += size
+    found = [Cost(kind=kind, name=name, own=own[n], shared=shared[n]) for n, (kind, name) in enumerate(parts)]
     if log := _log(baton.repo):
         found.append(Cost(kind="log", name="", own=log, shared=0))
     if held := sum(HeldStore(baton.repo).names().values()):
