@@ -208,6 +208,7 @@ def apply(baton: Baton, made: PrunePlan, *, held: bool = False) -> PrunePlan:
         if ref := moved(baton, made.seen, counts):
             raise RefConflictError(f"nothing is removed: {in_quotes(ref)} moved meanwhile", "try again")
         revision.apply()
+    del revision  # with all that was written, of which nothing is needed any more
     _follow(baton)
     baton.store.facts.keep()
     return replace(made, safety=tuple(part for part in made.safety if part.chain.ref in free))

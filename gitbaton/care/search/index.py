@@ -20,7 +20,7 @@ from gitbaton.base.model import Oid, Stored, is_turn, prompt_in
 from gitbaton.care.search.place import discard, path_of
 from gitbaton.checkpoints.baton import Baton
 from gitbaton.checkpoints.store.chain import MAX_COMMIT, Problem
-from gitbaton.checkpoints.store.meta import NOTHING
+from gitbaton.checkpoints.store.meta import NOTHING, Meta
 from gitbaton.checkpoints.store.read import dropping
 from gitbaton.checkpoints.store.refs import CHAINS, IMPORTED, META, REMOTES, TRANSCRIPTS, remote_of, track_of
 from gitbaton.checkpoints.store.selection import own_prompt, own_words
@@ -356,9 +356,12 @@ class _Update:
         fresh.reverse()
         for start in range(0, len(fresh), _BATCH):
             part = fresh[start : start + _BATCH]
-            read = list(store.objects.read_many(part, MAX_COMMIT))
+            known = {oid: number for oid in part if (number := self._written_again(oid, drops))}
+            unread = [oid for oid in part if oid not in known]
+            read = list(store.objects.read_many(unread, MAX_COMMIT))
             with self.index.writing():
-                for oid, found in zip(part, read, strict=True):
+                self.db.executemany("INSERT OR REPLACE INTO link VALUES (?, ?)", known.items())
+                for oid, found in zip(unread, read, strict=True):
                     try:
                         stored: Stored | None = store.stored(found, track, oid)
                     except RecordError as error:
@@ -369,6 +372,14 @@ class _Update:
                         self.db.execute("INSERT OR REPLACE INTO link VALUES (?, ?)", (oid, turn))
         with self.index.writing():
             self._note(ref, tip, problems)
+
+    def _written_again(self, commit: Oid, drops: Meta) -> int:
+        """Return the number of the checkpoint of a commit that this process has written again, or read; 0 where that is not
+        known, or not in the index."""
+        oid = self.baton.store.facts.id(commit)
+        if oid is None or drops.dropped(oid):
+            return 0
+        return next((int(number) for (number,) in self.db.execute("SELECT id FROM turn WHERE oid = ?", (oid,))), 0)
 
     def _turn(self, stored: Stored, track: str | None) -> int:
         """Add a checkpoint, unless it is there by another ref; return its number."""
@@ -452,9 +463,9 @@ class _Update:
         drops = dropping(store, sorted({found[0] for ref in chains if (found := remote_of(ref)) is not None}))
         gone = {str(oid) for (oid,) in self.index.all("SELECT oid FROM link")} - {oid for oids in live.values() for oid in oids}
         self.db.executemany("DELETE FROM link WHERE oid = ?", [(oid,) for oid in gone])
-        for oid, commit in self.index.all("SELECT turn.oid, link.oid FROM turn JOIN link ON turn = turn.id"):
-            if drops.dropped(str(oid)) and commit not in own:
-                self.db.execute("UPDATE link SET turn = 0 WHERE oid = ?", (commit,))
+        linked = self.index.all("SELECT turn.oid, link.oid FROM turn JOIN link ON turn = turn.id")
+        left = [(commit,) for oid, commit in linked if drops.dropped(str(oid)) and commit not in own]
+        self.db.executemany("UPDATE link SET turn = 0 WHERE oid = ?", left)
         sql = "SELECT id, session FROM turn WHERE NOT EXISTS (SELECT 1 FROM link WHERE turn = turn.id)"
         gone_turns = self.index.all(sql)
         marks = "SELECT id FROM mark WHERE turn = ? AND talk = 0"

@@ -74,6 +74,10 @@ class RecordFacts:
         row = self._row(commit)
         return (row[_ID], row[_HEADS]) if row[1:] and "p" in row[_FLAGS] else None
 
+    def id(self, commit: Oid) -> Oid | None:
+        """Return the id of the checkpoint of a commit; None without a row."""
+        return row[_ID] if (row := self._full(commit)) else None
+
     def turn(self, commit: Oid) -> tuple[str, Oid] | None:
         """Return the flags ``t``, ``e`` and ``s`` of a commit's row, which tell of a turn, and the checkpoint that the turn
         began from, empty where that is not said; None without a row."""

@@ -178,11 +178,15 @@ def linked(store: Store, track: str, oids: Sequence[Oid]) -> list[Link]:
 
 def _records(store: Store, track: str, oids: Sequence[Oid]) -> Iterator[tuple[Stored, RawCommit]]:
     for oid, found in zip(oids, store.commits(oids), strict=True):
+        data = found.data or b"" if found is not None else b""
+        seen, algorithm = store.recalled(oid), store.objects.algorithm
+        if seen is not None and (seen.checkpoint.track != track or object_id(algorithm, "blob", payload_in(data)) != seen.id):
+            seen = None
         try:
-            stored = store.stored(found, track, oid)
+            stored = seen or store.stored(found, track, oid)
         except RecordError as error:
             raise RecordError(f"track {in_quotes(track)} has a broken record: {error.message}") from None
-        yield stored, parse_commit(found.data if found is not None and found.data is not None else b"")
+        yield stored, parse_commit(data)
 
 
 def _bases(store: Store, found: Sequence[tuple[Stored, RawCommit]]) -> dict[Oid, Oid]:
@@ -238,7 +242,8 @@ def joined(
     union = [link for link in merged(have, coming) if not dropped(link.id)]
     below, tree = _below(store, own, kept)
     objects, placed = on_top(store.objects.algorithm, below, tree, union)
-    _require(store, placed, objects)
+    if coming or keep is None:  # a removal has looked at all of it before
+        _require(store, placed, objects)
     last = placed[-1].commit if placed else below if kept else None
     old = tip.oid if tip is not None else None
     if last == old:
