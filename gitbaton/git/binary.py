@@ -379,8 +379,8 @@ class BinaryObjects(GitObjects):
         nothing = zero(self.algorithm)
         warned = re.findall("(?m)^warning: ignoring broken ref (.*)$", result.err)
         broken = {name: nothing for name in warned if name.startswith(prefixes)}
-        pairs = (line.partition(" ") for line in os.fsdecode(raw).split("\n")[:-1])
-        return broken | {name: oid for oid, _, name in pairs}
+        words = os.fsdecode(raw).replace("\n", " ").split(" ")  # no name has a blank
+        return broken | dict(zip(words[1::2], words[::2], strict=False))
 
     def first_parents(self, start: Oid, limit: int | None = None) -> list[Oid]:
         """See Objects."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import time
+from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Sequence, Set
 
 from gitbaton.base.errors import MENDS, GitError, GitTimeoutError, RecordError
@@ -16,6 +18,7 @@ from gitbaton.git.repo import Repo
 from gitbaton.git.run import Git, checked, mends
 
 _WANTED = 1000
+_MUCH, _GATHER = 1 << 18, 0.001  # bytes of an output that is long, and seconds
 _HEX = rb"[0-9a-f]+\Z"
 _ENTRY = {form: re.compile(rb"(?s)[0-7]{5,6} ([^\0]+)\0.{%d}" % size) for form, size in (("sha1", 20), ("sha256", 32))}
 _ENTRY_ID = {form: re.compile(rb"(?s)[0-7]{5,6} [^\0]+\0(.{%d})" % size) for form, size in (("sha1", 20), ("sha256", 32))}
@@ -390,23 +393,45 @@ def are_there(repo: Repo, tips: Iterable[Oid], without: Collection[Oid] = ()) ->
 
 def kinds(repo: Repo, oids: Iterable[Oid]) -> dict[Oid, str]:
     """Return the kind of each of some objects that git can read to its end. Git stops at the first corrupt one, and says
-    nothing of those that come after it."""
+    nothing of some that come after it. Many are read by two processes."""
+    asked = list(oids)
+    half = len(asked) // 2 if len(asked) >= _WANTED else 0
+    found = dict[Oid, str]()
+    running = deque(_kinds(repo, part, found) for part in (asked[:half], asked[half:]) if part)
+    while running:
+        if next(running[0], False):
+            running.rotate()
+        else:
+            running.popleft()
+    return found
+
+
+def _kinds(repo: Repo, oids: Sequence[Oid], found: dict[Oid, str]) -> Iterator[bool]:
+    """Take into ``found`` what ``kinds`` returns of some objects, by one process; yields True after each piece of output."""
     process = repo.git.start("cat-file", "--batch", "--buffer", stdin="".join(f"{oid}\n" for oid in oids).encode())
-    found, data, at, last = list[bytes](), b"", 0, b""
-    for piece in process.pieces():
-        data, at = data[at:] + piece, max(at - len(data), 0)
-        while at <= len(data):
-            if last:
-                found.append(last)
-            last, end = b"", data.find(b"\n", at)
-            if end < 0:
-                break
-            said, _, size = data[at:end].rpartition(b" ")
-            at = end + 1
-            if size.isdigit():  # else it is missing
-                at, last = at + int(size) + 1, said
+    data, at, last, most = b"", 0, b"", _MUCH
+    try:
+        for piece in process.pieces():
+            most -= len(piece)
+            if most < 0:  # git writes small pieces, and goes on writing while some gather
+                time.sleep(_GATHER)
+            data, at = data[at:] + piece, max(at - len(data), 0)
+            while at <= len(data):
+                if last:
+                    oid, _, kind = last.decode("ascii").partition(" ")
+                    found[oid] = kind
+                last, end = b"", data.find(b"\n", at)
+                if end < 0:
+                    break
+                said, _, size = data[at:end].rpartition(b" ")
+                at = end + 1
+                if size.isdigit():  # else it is missing
+                    at, last = at + int(size) + 1, said
+            yield True
+    except BaseException:
+        process.stop()
+        raise
     process.finish()
-    return dict(row.decode("ascii").split(" ", 1) for row in found)
 
 
 def built_on(repo: Repo, bases: Collection[Oid]) -> dict[Oid, Oid]:

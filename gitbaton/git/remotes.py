@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from types import MappingProxyType
 
 from gitbaton.base.errors import RefConflictError, RemoteError, UsageError
 from gitbaton.base.model import Oid
+from gitbaton.base.system.files import sync_paths
 from gitbaton.base.system.process import Result
 from gitbaton.base.values import replace, value
 from gitbaton.git.bounded import Bounded, OutOfTimeError, failure, refused, server_words, without_credentials
@@ -391,8 +392,24 @@ class Connection:
         if set(rows) != set(moves) and result.code != 0:
             raise failure(self.remote.shown, result.err, writing=True)
         if beside:
-            sync_all(self.repo, near)
+            self._sync_names(near, moves)
         return tuple(rows.get(ref, Pushed(ref=ref, kind="other", reason="git says nothing of it")) for ref in moves)
+
+    def _sync_names(self, near: str, refs: Iterable[str]) -> None:
+        """Bring to disk the names that packs and refs have got in a repository of this machine: git syncs files, and no
+        folders. Where they may be elsewhere, the whole file system."""
+        places = (os.path.join(near, ".git"), near)
+        git_dir = next((place for place in places if os.path.isdir(os.path.join(place, "refs"))), "")
+        if not git_dir or os.path.exists(os.path.join(git_dir, "commondir")):
+            sync_all(self.repo, near)
+            return
+        found = dict.fromkeys((git_dir, *(os.path.join(git_dir, name) for name in ("objects", "objects/pack", "reftable"))))
+        for ref in refs:
+            found |= dict.fromkeys(os.path.join(git_dir, ref[:at]) for at, letter in enumerate(ref) if letter == "/")
+        try:
+            sync_paths(found, missing=True)
+        except OSError:
+            sync_all(self.repo, near)
 
 
 def _rows(result: Result) -> dict[str, Pushed]:

@@ -542,7 +542,8 @@ def is_ours(ref: str) -> bool:
 def own_refs(store: Chains) -> dict[str, Oid]:
     """Return our refs and the ids that they hold: chains, tips, notes, meta, and all else below ``refs/baton/``; zeros as in
     usage."""
-    return {ref: oid for ref, oid in objectlists.all_refs(store.repo, *PREFIXES, NOTES).items() if is_ours(ref)}
+    listed, below = objectlists.all_refs(store.repo, *PREFIXES, NOTES), NOTES + "/"
+    return {ref: oid for ref, oid in listed.items() if not ref.startswith(below)}
 
 
 def readable_kinds(store: Chains, oids: Iterable[Oid]) -> dict[Oid, str]:
