@@ -8,6 +8,7 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime
+from functools import lru_cache
 
 from gitbaton import __version__
 from gitbaton.base.codec import earlier_ids, is_canonical, known, payload
@@ -27,6 +28,7 @@ _HEAD = re.compile(rb'\n  "head": (?:null|"([0-9a-f]{40}|[0-9a-f]{64})"),\n')
 _ID, _TREE, _BASE, _HEADS, _PREVIOUS, _BEGAN, _CARRIED, _SESSION, _CREATED, _PLACE, _FLAGS = range(1, 12)
 _KINDS = {"M": "manual", "A": "auto", "S": "safety", "I": "imported"}
 _ABSENT = {"turn": "t", "restore": "r", "imported": "i", "label": "l"}  # fields that a record has only with a flag
+_MAYBE = ("previous", "carried", "agent", "files")
 _SECOND = len("2026-01-01T00:00:00")  # early records have no more of a work tree's time
 _IDS_ALONE = "-"  # in the place of the kind
 _BESIDE = "SI"  # kinds in no track's chain
@@ -189,14 +191,16 @@ class RecordFacts:
         row = self._full(commit)
         if not row or not ("w" in row[_FLAGS] or row[_ID] in ours):
             return None
-        later = _Later(self.repo, (self._rows or {})[commit])
+        later, flags = _Later(self.repo, (self._rows or {})[commit]), row[_FLAGS]
+        empty = not row[_PREVIOUS], not row[_CARRIED], not row[_SESSION], not row[_PLACE]
         checkpoint = waiting(
             Checkpoint,
             later.field,
             track=track,
-            kind=_KINDS[row[_FLAGS][0]],
+            kind=_KINDS[flags[0]],
             head=row[_HEADS] or None,
             created=datetime.fromisoformat(row[_CREATED]),
+            **_lacking(flags, empty),  # sooner said now than asked for
         )
         return waiting(
             Stored,
@@ -243,17 +247,13 @@ class _Later:
 
     def field(self, name: str) -> object:
         """Return a field of the checkpoint."""
-        row = self.row
-        if name == "previous":
-            return row[_PREVIOUS] or None
         if name == "files":
-            return waiting(FileState, self.of_files, tree=row[_TREE]) if row[_PLACE] else None
+            met = _met(self.line.rsplit(" ", 2)[1])
+            return waiting(FileState, self.of_files, worktree=waiting(WorktreeId, self.of_worktree, created=met))
+        if name == "previous":
+            return self.row[_PREVIOUS]
         if name == "carried":
-            return waiting(Carried, self.of_carried, id=row[_CARRIED]) if row[_CARRIED] else None
-        if name == "agent" and not row[_SESSION]:
-            return None
-        if name in _ABSENT and _ABSENT[name] not in row[_FLAGS]:
-            return None
+            return waiting(Carried, self.of_carried, id=self.row[_CARRIED])
         return getattr(self._read()[1], name)
 
     def of_carried(self, name: str) -> object:
@@ -262,14 +262,25 @@ class _Later:
 
     def of_files(self, name: str) -> object:
         """Return a field of its file state."""
-        if name == "worktree":
-            return waiting(WorktreeId, self.of_worktree, created=datetime.fromisoformat(self.row[_PLACE]))
-        return getattr(self._read()[1].files, name)
+        return self.row[_TREE] if name == "tree" else getattr(self._read()[1].files, name)
 
     def of_worktree(self, name: str) -> object:
         """Return a field of its work tree."""
         files = self._read()[1].files
         return getattr(files.worktree if files is not None else None, name)
+
+
+@lru_cache(maxsize=256)
+def _lacking(flags: str, empty: tuple[bool, ...]) -> dict[str, None]:
+    """Return the fields that a record with such a row does not have."""
+    lacking = [name for name, flag in _ABSENT.items() if flag not in flags]
+    return dict.fromkeys([*lacking, *(name for name, nothing in zip(_MAYBE, empty, strict=True) if nothing)])
+
+
+@lru_cache(maxsize=256)
+def _met(text: str) -> datetime:
+    """Return when a work tree was met: a repository has few."""
+    return datetime.fromisoformat(text)
 
 
 def session_digest(agent: Agent | None) -> str:
