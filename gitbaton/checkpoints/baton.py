@@ -1099,9 +1099,11 @@ class Baton:
         everything: bool = False,
         name: str | None = None,
         wanted: Selection | None = None,
+        brief: bool = False,
     ) -> History:
         """Checkpoints, newest first: of one track (default: as ``tip``), from the one that ``name`` means on, or of all;
-        of them those that are ``wanted``, also safety checkpoints if that asks for them.
+        of them those that are ``wanted``, also safety checkpoints if that asks for them. ``brief``: all of them as
+        ``store.whole`` has it.
 
         Raises NotFoundError, and GitError for pathspecs that git does not understand.
         """
@@ -1112,7 +1114,7 @@ class Baton:
         if asks and len(set(kinds)) == 1:
             of, found = None, History(items=())
         elif everything:
-            of, found = None, self._lowered(store.whole(limit), limit, store)
+            of, found = None, self._lowered(store.whole(limit, brief=brief), limit, store)
         elif name is not None and (track is not None or not self.is_track(name)):
             start = self.lead(name, track)
             of, found = start.checkpoint.track, self._of_remote(store, name, limit) or store.below(start, limit)

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import islice
 
 from gitbaton.base import terminal
 from gitbaton.base.codec import Json, bare, counted, first_line, in_quotes, plain, timestamp
@@ -24,6 +25,7 @@ Cell = tuple[tuple[str, str], ...]
 TAKE_BACK = "'git baton revert' takes it back"
 LEAST, _TIGHT = 28, 20  # columns of the screen that the last column of a table gets before others go, or are cut
 _DIGITS, _NAME = 4, 12
+_PART = 1000  # rows that a screen gets at a time
 _MANY = 500  # ids of which git is not asked one by one whether they are unique
 _STATES = {"green": "+", "passed": "+", "ok": "+", "failed": "x", "stale": "~", "pending": "."}
 _UNITS = (("d", 86_400), ("h", 3600), ("m", 60))
@@ -186,17 +188,29 @@ class Look:
         """A cell in its colours."""
         return "".join(self.paint(text, slot) for text, slot in cell) if self.colors else _text(cell)
 
-    def table(self, columns: Sequence[Column], rows: Sequence[Sequence[Cell | str]], *, heading: bool = False) -> Iterator[str]:
+    def table(self, columns: Sequence[Column], rows: Iterable[Sequence[Cell | str]], *, heading: bool = False) -> Iterator[str]:
         """Yield rows in columns, one line each, none longer than the screen is wide: columns go where there is no room, then
-        the last one is cut. A column without any text is left out."""
+        the last one is cut. A column without any text is left out. Of many rows a screen gets the first ones while others are
+        made: where these need more room, columns are wider from there on."""
+        rows, natural = iter(rows), dict[int, int]()
+        part, ends = list(islice(rows, None if self.columns is None else _PART)), heading
+        while part or ends:
+            yield from self._part(columns, part, natural, heading=ends)
+            part, ends = list(islice(rows, _PART)), False
+
+    def _part(
+        self, columns: Sequence[Column], rows: Sequence[Sequence[Cell | str]], natural: dict[int, int], *, heading: bool
+    ) -> Iterator[str]:
+        """Yield a part of a table; ``natural``: how wide each column's texts have been before, and will have been."""
         cells: list[Sequence[Cell]] = [[((c, ""),) if isinstance(c, str) else c for c in row] for row in rows]
         if heading:
             cells.insert(0, [((column.name, "heading"),) for column in columns])
-        if not cells:
-            return
         widths = [[width(_text(cell)) for cell in row] for row in cells]
-        *shown, last = (n for n in range(len(columns)) if any(_text(row[n]) for row in cells[heading:]) or not rows)
-        wide = {n: max(row[n] for row in widths) for n in (*shown, last)}
+        *shown, last = (
+            n for n in range(len(columns)) if n in natural or any(_text(row[n]) for row in cells[heading:]) or not rows
+        )
+        natural |= {n: max(natural.get(n, 0), *(row[n] for row in widths)) for n in (*shown, last)}
+        wide = dict(natural)
         if self.columns is not None:
             least = min(LEAST, wide[last])
             wide |= {n: min(wide[n], max(self.columns // 5, _NAME)) for n in shown if columns[n].named}

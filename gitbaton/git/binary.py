@@ -245,6 +245,12 @@ class GitObjects(Objects):
     def warm(self) -> None:
         """See Objects."""
 
+    def forked(self) -> None:
+        """See Objects."""
+        mover, self._mover = self._mover, None
+        if mover is not None:
+            mover.leave()
+
     def close(self) -> None:
         """See Objects."""
         mover, self._mover = self._mover, None
@@ -432,12 +438,13 @@ class BinaryObjects(GitObjects):
             batch.close()
 
     def forked(self) -> None:
-        """Close our ends of the pipes in a forked child: else the parent would wait for the end of its processes as long as the
-        child lives."""
-        talks, self._batch, self._mover = (self._batch, self._mover), None, None
-        for talk in talks:
-            for fd in (talk.writer, talk.reader, talk.err) if talk is not None else ():
-                os.close(fd)
+        """See Objects."""
+        super().forked()
+        batch, self._batch = self._batch, None
+        if batch is not None:
+            batch.leave()
+        if self.elder is not None:
+            self.elder.forked()
 
 
 def _is_shared(name: str) -> bool:

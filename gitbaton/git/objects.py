@@ -175,6 +175,9 @@ class Objects(Protocol):
     def warm(self) -> None:
         """Start the reader process early."""
 
+    def forked(self) -> None:
+        """Leave the processes that were started to the parent, in a forked child."""
+
     def close(self) -> None:
         """Close processes and handles."""
 

@@ -239,7 +239,7 @@ class Packs:
         self._lock = threading.RLock()
         door, self._door = self._door, None
         for item in (door, self.repo.objects):
-            if isinstance(item, BinaryObjects):
+            if item is not None:
                 item.forked()
 
 

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from gitbaton.base.errors import MENDS, DamagedIndexError, GitError
 from gitbaton.base.model import Oid
-from gitbaton.base.system.process import Process, Result, begin
+from gitbaton.base.system.process import Process, Result, begin, together
 
 TIMEOUT = 600.0
 BORROWED = "GIT_ALTERNATE_OBJECT_DIRECTORIES"
@@ -124,14 +124,9 @@ class Git:
         """Return the output of a command that must succeed and answers line by line; more lines than are ``large`` go to two
         processes. Raises as ``out``."""
         half = len(lines) // 2 if len(lines) > large else 0
-        first = self.start(*args, stdin=b"".join(lines[:half])) if half else None
-        try:
-            rest = self.out(*args, stdin=b"".join(lines[half:]))
-        except GitError:
-            if first is not None:
-                first.stop()
-            raise
-        return (checked(first.finish(), args[0]) if first is not None else b"") + rest
+        parts = [lines[:half], lines[half:]] if half else [lines]
+        said = together([self.start(*args, stdin=b"".join(part)) for part in parts])
+        return b"".join([checked(result, args[0]) for result in said])
 
     def changed(self, env: Mapping[str, str], *config: str, directory: str | None = None) -> Git:
         """Return the same with more environment and more ``key=value`` settings, perhaps at another place."""

@@ -9,12 +9,13 @@ from contextlib import suppress
 
 from gitbaton.base.errors import MENDS, CollectedError, GitError
 from gitbaton.base.model import Oid
-from gitbaton.base.system.process import Process, Result
+from gitbaton.base.system.process import Process, Result, together
 from gitbaton.base.values import value
 from gitbaton.git.objects import MAX_TREE, Object, Objects
 from gitbaton.git.repo import Repo
 from gitbaton.git.run import Git, refuse_index
 
+MANY = 2000  # pairs of trees from which on two processes are worth it
 TREES = ("diff-tree", "--stdin", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", "--ignore-submodules=none")
 
 Entry = str | None  # "MODE ID" as a tree has it; None where nothing stands
@@ -45,7 +46,10 @@ def differences(repo: Repo, pairs: Iterable[Pair], paths: Sequence[str] = ()) ->
 def raw_differences(repo: Repo, pairs: Iterable[Pair]) -> dict[Pair, dict[str, str]]:
     """Return what ``differences`` does as ``raw_records``, which is a tenth of the work."""
     wanted = list(dict.fromkeys(pairs))
-    return dict(zip(wanted, raw_records(started(repo, wanted), len(wanted)), strict=True)) if wanted else {}
+    half = len(wanted) // 2 if len(wanted) > MANY else 0
+    parts = [part for part in (wanted[:half], wanted[half:]) if part]
+    told = zip(parts, together([started(repo, part) for part in parts]), strict=True)
+    return dict(zip(wanted, [found for part, result in told for found in _raw(result, len(part))], strict=True))
 
 
 _ENTRY = re.compile(rb"(\d+) ([^\0]+)\0(.{20})", re.DOTALL)
@@ -123,7 +127,11 @@ def finished(process: Process, count: int) -> list[dict[str, PathChange]]:
 def raw_records(process: Process, count: int) -> list[dict[str, str]]:
     """Return what a comparison found of so many pairs: by path git's raw record, which ``entries_in`` takes apart. It takes a
     tenth of what ``finished`` does, and raises the same."""
-    parts = os.fsdecode(compared(process.finish())).split("\0")
+    return _raw(process.finish(), count)
+
+
+def _raw(result: Result, count: int) -> list[dict[str, str]]:
+    parts = os.fsdecode(compared(result)).split("\0")
     heads, paths, found = parts[::2], parts[1::2], list[dict[str, str]]()
     starts = [n for n, head in enumerate(heads) if head[:1] != ":"]
     for start, end in zip(starts, [*starts[1:], len(paths)], strict=True):

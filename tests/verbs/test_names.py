@@ -321,7 +321,7 @@ def test_facts_that_were_kept_change_no_answer(repo: Sandbox, baton: Baton) -> N
     shorter = answers(repo, names)
     assert shorter == without() != []
     whole = kept.read_bytes()
-    for damaged in (b"", b"x", whole[:-30], whole.replace(b" ", b"  "), whole.replace(b"facts 2", b"facts 1")):
+    for damaged in (b"", b"x", whole[:-30], whole.replace(b" ", b"  "), whole.replace(b"facts 3", b"facts 2")):
         kept.write_bytes(damaged)
         assert answers(repo, names) == shorter, damaged[:50]
     kept.write_bytes(whole)

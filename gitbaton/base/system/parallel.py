@@ -25,14 +25,28 @@ _AHEAD = 1 << 20  # bytes that the copy may be ahead
 _NUMBER = 4  # bytes of the number of a group
 
 
-def mapped(work: Callable[[T], R], items: Sequence[T], least: int = MANY) -> Iterator[R]:
+def mapped(
+    work: Callable[[T], R],
+    items: Sequence[T],
+    least: int = MANY,
+    *,
+    before: Callable[[Sequence[T]], None] = lambda _: None,
+    forked: Callable[[], None] = lambda: None,
+) -> Iterator[R]:
     """Yield what ``work`` gives for each thing, in their order; of many, a copy of this process does those that it comes to
     first. What the copy does not give, for whatever reason, is done here.
 
-    ``work`` changes nothing but what it remembers, and gives what ``marshal`` takes.
+    ``work`` changes nothing but what it remembers, and gives what ``marshal`` takes. ``before`` is called with some things
+    that come next, and ``forked`` first of all in the copy.
     """
+
+    def done_here(group: Sequence[T]) -> Iterator[R]:
+        before(group)
+        return map(work, group)
+
     if len(items) < least or not _may_copy():
-        yield from map(work, items)
+        for at in range(0, len(items), _GROUP):
+            yield from done_here(items[at : at + _GROUP])
         return
     size = max(_GROUP, -(-len(items) // _MOST))
     groups = [items[at : at + size] for at in range(0, len(items), size)]
@@ -50,8 +64,9 @@ def mapped(work: Callable[[T], R], items: Sequence[T], least: int = MANY) -> Ite
         try:
             for ending in (signal.SIGINT, signal.SIGTERM):
                 signal.signal(ending, signal.SIG_DFL)
+            forked()
             _close_but(*sorted((tickets, told)))  # else who waits for the end of a pipe here waits for the copy, too
-            _do(work, groups, tickets, told)
+            _do(done_here, groups, tickets, told)
         finally:
             os._exit(0)
     os.close(told)
@@ -60,12 +75,13 @@ def mapped(work: Callable[[T], R], items: Sequence[T], least: int = MANY) -> Ite
             done = 0
             while done < len(groups):
                 mine = int.from_bytes(os.read(tickets, _NUMBER) or len(groups).to_bytes(_NUMBER, "big"), "big")
+                own = list(done_here(groups[mine])) if mine < len(groups) else []  # meanwhile it does those before
                 for number in range(done, mine):
                     found = _read(theirs)
-                    yield from map(work, groups[number]) if found is None else found
+                    yield from done_here(groups[number]) if found is None else found
                     groups[number] = ()
-                if mine < len(groups):
-                    yield from map(work, groups[mine])
+                yield from own
+                if own:
                     groups[mine] = ()
                 done = mine + 1
     finally:
@@ -89,9 +105,9 @@ def _close_but(low: int, high: int) -> None:
         os.closerange(first, end)
 
 
-def _do(work: Callable[[T], R], groups: Sequence[Sequence[T]], tickets: int, told: int) -> None:
+def _do(work: Callable[[Sequence[T]], Iterator[R]], groups: Sequence[Sequence[T]], tickets: int, told: int) -> None:
     while ticket := os.read(tickets, _NUMBER):
-        data = marshal.dumps([work(item) for item in groups[int.from_bytes(ticket, "big")]])
+        data = marshal.dumps([*work(groups[int.from_bytes(ticket, "big")])])
         write_all(told, len(data).to_bytes(_NUMBER, "big") + data)
 
 

@@ -11,11 +11,11 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import islice
+from itertools import islice, zip_longest
 
 from gitbaton.base.errors import GitError, GitTimeoutError
 from gitbaton.base.system.files import closing_fd, memory_file, remove_folder
-from gitbaton.base.values import value
+from gitbaton.base.values import replace, value
 
 # The current directory may hold a module of ours by name only.
 _REMOVE = (
@@ -91,6 +91,21 @@ class Process:
         os.close(self.out)
         os.close(self.err)
         os.waitpid(self.pid, 0)
+
+
+def together(processes: Sequence[Process]) -> list[Result]:
+    """Wait for several commands, as ``finish`` for one: what one says is read while another is at work."""
+    said, left = [list[bytes]() for _ in processes], list(processes)
+    try:
+        for pieces in zip_longest(*(process.pieces() for process in processes), fillvalue=b""):
+            for parts, piece in zip(said, pieces, strict=True):
+                parts.append(piece)
+        rest = (left.pop(0).finish() for _ in processes)
+        return [replace(last, out=b"".join([*parts, last.out])) for parts, last in zip(said, rest, strict=True)]
+    except BaseException:
+        for process in left:
+            process.stop()
+        raise
 
 
 def verb(argv: Sequence[str]) -> str:
@@ -246,6 +261,12 @@ class Coprocess:
             said = os.pread(self.err, 4096, 0).decode("utf-8", "replace").strip().splitlines()
             reason = said[-1].removeprefix("fatal: ").removeprefix("error: ") if said else "no answer"
             raise GitError(f"'{self.name}' ended early: {reason}")
+
+    def leave(self) -> None:
+        """Close our ends of the pipes in a forked child: else the parent would wait for the program's end as long as the child
+        lives."""
+        for fd in (self.writer, self.reader, self.err):
+            os.close(fd)
 
     def close(self) -> None:
         """End the program and wait for it."""

@@ -14,7 +14,6 @@ from gitbaton.base.codec import counted, first_line, plain, timestamp
 from gitbaton.base.model import Observed, Oid, Stored
 from gitbaton.base.secrets import Redactor
 from gitbaton.base.system.files import shipped
-from gitbaton.base.system.parallel import mapped
 from gitbaton.base.values import replace, value
 from gitbaton.care.scanning.objects import is_clean, scanner
 from gitbaton.care.tools.blaming import placed, safety_chains
@@ -55,17 +54,20 @@ def page(baton: Baton, items: Sequence[Stored], name: str) -> HtmlPage:
     known = {s.id: s for s in shown}
     beside = _overlaps(baton, redact)
 
-    def row(stored: Stored) -> str:
-        return _checkpoint(_clean(stored, redact), lanes, changes, beside.get(stored.id, ()))
+    def row(stored: Stored) -> tuple[str, bool]:
+        clean = _clean(baton.store.read(stored), redact)
+        diff, withheld = changes.diff(stored)
+        return _checkpoint(clean, lanes, changes, diff, beside.get(stored.id, ())), withheld
 
-    rows = list(zip((s.checkpoint.created for s in shown), mapped(row, shown), strict=True))
+    made = list(baton.store.mapped(row, shown, lambda s: (s,)))
+    rows = [(s.checkpoint.created, html) for s, (html, _) in zip(shown, made, strict=True)]
     rows += [row for states in safety_chains(baton) for row in _restores(baton, states, known, lanes, redact)]
     rows += _commits(baton, shown, lanes, redact)
     rows.sort(key=lambda row: row[0], reverse=True)
     return HtmlPage(
         data=_whole(name, baton.clock(), lanes.numbers, list(_by_day(rows)), len(shown)).encode("utf-8"),
         checkpoints=len(shown),
-        left_out=changes.left_out,
+        left_out=sum(withheld for _, withheld in made),
     )
 
 
@@ -82,7 +84,7 @@ def _overlaps(baton: Baton, redact: Redactor) -> dict[Oid, list[str]]:
 def _clean(stored: Stored, redact: Redactor) -> Stored:
     """Return a checkpoint without secrets in its words and names, also where baton.redact is off: a page is given away."""
     if is_clean(redact, stored):
-        return replace(stored, checkpoint=replace(stored.checkpoint))  # what is read of it goes with it
+        return stored
     c = redact.checkpoint(stored.checkpoint)
     branch = None if c.branch is None else redact.text(c.branch)
     return replace(stored, checkpoint=replace(c, track=redact.text(c.track), branch=branch))
@@ -105,7 +107,7 @@ class _PageChanges:
     """Changes of each checkpoint against the one before it, of a track's first one against HEAD when its turn began."""
 
     def __init__(self, baton: Baton, shown: Sequence[Stored], redactor: Redactor, signed: Mapping[Oid, str]) -> None:
-        self.baton, self.left_out, self.redactor, self.signed = baton, 0, redactor, signed
+        self.baton, self.redactor, self.signed = baton, redactor, signed
         trees = {s.id: s.tree for s in shown if s.checkpoint.files}
         self.steps: dict[Oid, tuple[Oid, Oid]] = {}
         for stored in shown:
@@ -114,22 +116,22 @@ class _PageChanges:
             if c.files is not None and before is not None:
                 self.steps[stored.id] = (before, stored.tree)
         self.paths = raw_differences(baton.repo, sorted({step for step in self.steps.values() if step[0] != step[1]}))
-        self.diffs = {s.id: self._diff(s) for s in islice((s for s in shown if self.named(s)), DIFFS)}
+        self.newest = {s.id for s in islice((s for s in shown if self.named(s)), DIFFS)}
 
     def named(self, stored: Stored) -> Sequence[str]:
         """The paths that a checkpoint changed."""
         step = self.steps.get(stored.id)
         return list(self.paths.get(step, ())) if step else []
 
-    def html(self, stored: Stored) -> str:
-        """The paths, and of the newest checkpoints the diff."""
+    def html(self, stored: Stored, diff: str) -> str:
+        """The paths, and the diff or how to see it."""
         paths = self.named(stored)
         if not paths:
             return ""
         more = f"<li>and {len(paths) - _PATHS} more" if len(paths) > _PATHS else ""
         listed = f"<ul>{''.join(f'<li>{_text(self.redactor.text(quoted(path)))}' for path in paths[:_PATHS])}{more}</ul>"
         shows = self._shows(stored)
-        diff = self.diffs.get(stored.id, f"<p>The diff is not here{shows}</p>" if shows else "")
+        diff = diff or (f"<p>The diff is not here{shows}</p>" if shows else "")
         return f"<h3>{counted(len(paths), 'file')}</h3>{listed}{diff}"
 
     def _shows(self, stored: Stored) -> str:
@@ -137,24 +139,26 @@ class _PageChanges:
         previous = stored.checkpoint.previous
         return f": <code>git baton diff {previous[:_DIGITS]} {stored.id[:_DIGITS]}</code> shows it" if previous else ""
 
-    def _diff(self, stored: Stored) -> str:
+    def diff(self, stored: Stored) -> tuple[str, bool]:
+        """The diff of one of the newest checkpoints, and whether that is left out because of what looks like a secret."""
+        if stored.id not in self.newest:
+            return "", False
         shows = self._shows(stored)
         options = ("-r", "-p", "--no-color", "--no-ext-diff", "--no-textconv", "--no-renames")
         raw = self.baton.repo.git.run("diff-tree", *options, *self.steps[stored.id]).out
         if len(raw) > DIFF_BYTES:
-            return f"<p>The diff is too long{shows}</p>"
+            return f"<p>The diff is too long{shows}</p>", False
         text = raw.decode("utf-8", "replace")
         if self.redactor.find(text, sure=True):
-            self.left_out += 1
-            return f"<p>The diff is left out: it holds what looks like a secret{shows}</p>"
+            return f"<p>The diff is left out: it holds what looks like a secret{shows}</p>", True
         lines = "".join(map(_line, text.split("\n")))
-        return f"<details><summary>diff</summary><pre>{lines}</pre></details>"
+        return f"<details><summary>diff</summary><pre>{lines}</pre></details>", False
 
 
 def _judged(baton: Baton, items: Sequence[Stored]) -> Mapping[Oid, str]:
     """Return what is said of the signatures of the newest checkpoints, where there are any in their tracks."""
     tracks = {s.checkpoint.track for s in items}
-    there = {track for track in tracks if baton.settings.sign or baton.store.has_signatures(track)}
+    there = tracks if baton.settings.sign else baton.store.signed(tracks)
     newest = sorted(items, key=lambda s: s.checkpoint.created, reverse=True)
     asked = [s for s in newest if s.checkpoint.track in there][:DIFFS]
     if not asked:
@@ -171,7 +175,7 @@ def _line(row: str) -> str:
     return f"<{tag}>{said}</{tag}>\n" if tag and not row.startswith(("+++", "---")) else f"{said}\n"
 
 
-def _checkpoint(stored: Stored, lanes: _Lanes, changes: _PageChanges, overlaps: Sequence[str]) -> str:
+def _checkpoint(stored: Stored, lanes: _Lanes, changes: _PageChanges, diff: str, overlaps: Sequence[str]) -> str:
     c = stored.checkpoint
     step, ran = title(stored)
     result = ran.result if ran else verdict(stored)
@@ -190,7 +194,7 @@ def _checkpoint(stored: Stored, lanes: _Lanes, changes: _PageChanges, overlaps: 
     ]
     words = "".join(f"<dt>{key}<dd>{_text(text)}" for key, text in pairs if text.strip())
     ends = f'<dt>head<dd class="o">{c.head}' if c.head else ""
-    inside = f'<dl><dt>id<dd class="o">{stored.id}{words}{ends}</dl>{changes.html(stored)}'
+    inside = f'<dl><dt>id<dd class="o">{stored.id}{words}{ends}</dl>{changes.html(stored, diff)}'
     count = len(changes.named(stored))
     about = f'<span class="s {state}">{word}</span><small>{counted(count, "file") if count else ""}</small>'
     return _row(

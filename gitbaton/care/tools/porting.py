@@ -16,7 +16,6 @@ from gitbaton.base.codec.text import unique
 from gitbaton.base.errors import BatonError, RecordError, UsageError
 from gitbaton.base.model import Checkpoint, Oid, Stored
 from gitbaton.base.system.files import open_regular
-from gitbaton.base.system.parallel import mapped
 from gitbaton.base.values import replace, value
 from gitbaton.care.scanning.objects import is_clean
 from gitbaton.checkpoints import mirror
@@ -327,7 +326,11 @@ def export(baton: Baton, *, history: bool) -> list[str]:
     warnings = baton.refresh()
     if not history:
         return warnings
-    found = baton.store.everything(baton.store.chains()[0])
+    chains = baton.store.chains()[0]
+    with baton.store.ahead([*chains.values()], brief=True):
+        found = baton.store.everything(chains, chains)
+    if not baton.store.sound:  # what is damaged is told
+        found = baton.store.everything(chains, chains)
     warnings += [f"{in_quotes(problem.where)} is left out: {problem.reason}" for problem in found.problems]
     return warnings + mirror.write_files(baton.repo, where, _history(baton, found.items[::-1]))
 
@@ -337,9 +340,10 @@ def _history(baton: Baton, items: Sequence[Stored]) -> Iterator[tuple[str, bytes
     redact, taken = baton.redactor, set[str]()
 
     def made(stored: Stored) -> tuple[str, Oid, bytes, bytes]:
+        stored = baton.store.read(stored)
         return _made(stored, True) if is_clean(redact, stored) else _made(baton.exported([stored])[0], False)
 
-    for files in mapped(made, items):
+    for files in baton.store.mapped(made, items, lambda s: (s,)):
         pair = _told_apart(files, taken)
         taken |= {name.lower() for name, _ in pair}
         yield from pair

@@ -52,6 +52,7 @@ from gitbaton.git.repo import Repo
 if TYPE_CHECKING:
     from typing import TypeVar
 
+    R = TypeVar("R")
     T = TypeVar("T")
 Guard = AbstractContextManager[None]
 _decoded = lru_cache(maxsize=4)(decode)  # one command reads a track's newest checkpoint several times
@@ -158,6 +159,13 @@ class Chains:
         """Whether signatures of a track's checkpoints are here, good or not; no process is started for it."""
         refs = (signatures_ref(track), *(fetched_signatures(remote, track) for remote, _ in self.at_remotes(track)))
         return any(there(self.repo, ref) for ref in refs)
+
+    def signed(self, tracks: Iterable[str]) -> set[str]:
+        """Return those of many tracks of which signatures are here, good or not."""
+        remotes = [name for name in map(decode_track, below(self.repo, REMOTES)) if name is not None]
+        own = {signatures_ref(track): track for track in tracks}
+        fetched = {fetched_signatures(remote, track): track for track in own.values() for remote in remotes}
+        return {{**own, **fetched}[ref] for ref in self.pointing([*own, *fetched])}
 
     def _pointed(self, ref: str) -> Oid | None:
         """Return the id that a ref holds, readable or not; None when there is no such ref."""
@@ -386,6 +394,32 @@ class Chains:
                 found = [next(self._stream) for _ in range(self._next, self._places[oid] + 1)][-1]
                 self._next = self._places[oid] + 1
             yield found if here else next(rest)
+
+    def mapped(self, work: Callable[[T], R], things: Sequence[T], of: Callable[[T], Iterable[Stored]]) -> Iterator[R]:
+        """Yield what ``work`` gives for each thing, as ``parallel.mapped``; the checkpoints ``of`` a thing are read with those
+        of others before it, as far as they wait for that, and ``read`` has them then."""
+        from gitbaton.base.system.parallel import mapped
+
+        def before(some: Sequence[T]) -> None:
+            self.facts.read_ahead(stored for thing in some for stored in of(thing))
+
+        return mapped(work, things, before=before, forked=self.objects.forked)
+
+    def read(self, stored: Stored) -> Stored:
+        """Return a checkpoint that waits to be read as one that was read. Raises RecordError."""
+        if not waits(stored):
+            return stored
+        raw, checkpoint = self.facts.record(stored.commit, stored.id)
+        track = stored.checkpoint.track
+        return Stored(
+            id=stored.id,
+            commit=stored.commit,
+            base=stored.base,
+            tree=stored.tree,
+            raw=raw,
+            checkpoint=checkpoint if checkpoint.track == track else replace(checkpoint, track=track),
+            foreign=stored.foreign,
+        )
 
     def walk(self, start: Oid) -> list[Oid]:
         """Return the commits of a chain from one on, newest first, its root perhaps the last."""

@@ -15,17 +15,17 @@ from gitbaton.base.codec import earlier_ids, is_canonical, known, payload
 from gitbaton.base.errors import MENDS, BatonError, RecordError
 from gitbaton.base.model import Agent, Carried, Checkpoint, FileState, Oid, Stored, WorktreeId, is_turn
 from gitbaton.base.system.files import read_or_none
-from gitbaton.base.values import waiting
-from gitbaton.git.objects import digest, object_id, parse_commit
+from gitbaton.base.values import waiting, waits
+from gitbaton.git.objects import Object, digest, object_id
 from gitbaton.git.repo import Repo, drop, put
 
 MANY = 1000
 """Records from which on it is worth it to keep what they say."""
-_HEADER = f"gitbaton facts 2 {__version__}"
+_HEADER = f"gitbaton facts 3 {__version__}"
 LABEL = re.compile(rb'\n  "label": (?:null|"([^"\\]*)"),\n')
 _HEAD = re.compile(rb'\n  "head": (?:null|"([0-9a-f]{40}|[0-9a-f]{64})"),\n')
 # Of a row, after the commit.
-_ID, _TREE, _BASE, _HEADS, _PREVIOUS, _BEGAN, _CARRIED, _SESSION, _CREATED, _PLACE, _FLAGS = range(1, 12)
+_ID, _TREE, _BASE, _HEADS, _PREVIOUS, _BEGAN, _CARRIED, _SESSION, _CREATED, _PLACE, _CHANGED, _FLAGS = range(1, 13)
 _KINDS = {"M": "manual", "A": "auto", "S": "safety", "I": "imported"}
 _ABSENT = {"turn": "t", "restore": "r", "imported": "i", "label": "l"}  # fields that a record has only with a flag
 _MAYBE = ("previous", "carried", "agent", "files")
@@ -39,16 +39,17 @@ class RecordFacts:
 
     A row has a commit, the checkpoint's id, the commit's tree and base, and the record's head, the checkpoint before it,
     that which its turn began from, that with the words that it carries, the digest of its agent's session, when it was
-    created, and when its work tree was met: none without files. Its flags: the
-    kind, or ``-`` where only the ids are known; ``w`` where its bytes are canonical, whoever wrote them; ``p`` where
-    nothing but its id or its head can mean it; ``e`` where its turn was ended by another, ``s`` where only its step tells
-    of a turn; and those of fields that not every record has.
+    created, when its work tree was met, and how many files it changed: none without files. Its flags: the kind, or ``-``
+    where only the ids are known; ``w`` where its bytes are canonical, whoever wrote them; ``p`` where nothing but its id or
+    its head can mean it; ``e`` where its turn was ended by another, ``s`` where only its step tells of a turn; ``f`` where
+    the words that it carries are foreign; ``k`` where files are left out; and those of fields that not every record has.
     """
 
     def __init__(self, repo: Repo) -> None:
         self.repo, self._folder = repo, repo.shared_dir  # where they are read also once the repository is redirected
         self._rows: dict[Oid, str] | None = None
         self._fresh = 0
+        self._ahead: dict[Oid, tuple[bytes, Checkpoint]] = {}
 
     def load(self) -> int:
         """Read the file, and from now on learn; return how many rows are known. One that is not as it was written has none."""
@@ -113,6 +114,8 @@ class RecordFacts:
             ("p", _heads(raw) is not None),
             ("e", c.turn is not None and c.turn.ended is not None),
             ("s", c.turn is None and is_turn(c.kind, c.step)),
+            ("f", c.carried is not None and c.carried.foreign),
+            ("k", c.files is not None and bool(c.files.skipped)),
             *((flag, getattr(c, name) is not None) for name, flag in _ABSENT.items()),
         )
         row = (
@@ -127,6 +130,7 @@ class RecordFacts:
             session_digest(c.agent),
             c.created.isoformat(),
             c.files.worktree.created.isoformat() if c.files is not None else "",
+            str(c.files.changed) if c.files is not None else "",
             "".join(flag for flag, holds in flags if holds),
         )
         self._note(row)
@@ -136,7 +140,7 @@ class RecordFacts:
         nothing else can mean it."""
         if self._rows is None or commit in self._rows or (head := _heads(raw)) is None:
             return
-        self._note((commit, oid, "", "", head, "", "", "", "", "", "", _IDS_ALONE + "p"))
+        self._note((commit, oid, "", "", head, "", "", "", "", "", "", "", _IDS_ALONE + "p"))
 
     def follow(self, commit: Oid, oid: Oid, base: Oid | None) -> None:
         """Note that a record which is known at ``commit`` also stands, with the same tree, at the commit ``oid`` on a base."""
@@ -191,7 +195,7 @@ class RecordFacts:
         row = self._full(commit)
         if not row or not ("w" in row[_FLAGS] or row[_ID] in ours):
             return None
-        later, flags = _Later(self.repo, (self._rows or {})[commit]), row[_FLAGS]
+        later, flags = _Later(self, (self._rows or {})[commit]), row[_FLAGS]
         empty = not row[_PREVIOUS], not row[_CARRIED], not row[_SESSION], not row[_PLACE]
         checkpoint = waiting(
             Checkpoint,
@@ -215,14 +219,32 @@ class RecordFacts:
             back=None,
         )
 
+    def read_ahead(self, items: Iterable[Stored]) -> None:
+        """Read at once what waits to be read of checkpoints; until this is called again they need not be read one by one."""
+        wanted, self._ahead = {s.commit: s.id for s in items if waits(s)}, {}
+        for (commit, oid), found in zip(wanted.items(), self.repo.objects.read_many([*wanted]), strict=True):
+            with suppress(RecordError):  # it is said where the record is asked for
+                self._ahead[commit] = self._record(commit, oid, found)
+
+    def record(self, commit: Oid, oid: Oid) -> tuple[bytes, Checkpoint]:
+        """Return the bytes of a commit's record of that id, and the checkpoint as they have it. Raises RecordError."""
+        return self._ahead.get(commit) or self._record(commit, oid, self.repo.objects.read(commit))
+
+    def _record(self, commit: Oid, oid: Oid, found: Object | None) -> tuple[bytes, Checkpoint]:
+        data = found.data if found is not None and found.kind == "commit" else None
+        raw = payload(data.partition(b"\n\n")[2]) if data else b""
+        if object_id(self.repo.layout.algorithm, "blob", raw) != oid:
+            raise RecordError(f"commit {commit} cannot be read", MENDS)
+        return raw, known(raw)
+
 
 class _Later:
     """The record of a commit, of which a row is known: it is read when more is asked for."""
 
-    __slots__ = ("full", "line", "repo")
+    __slots__ = ("facts", "full", "line")
 
-    def __init__(self, repo: Repo, line: str) -> None:
-        self.repo, self.line = repo, line
+    def __init__(self, facts: RecordFacts, line: str) -> None:
+        self.facts, self.line = facts, line
         self.full: tuple[bytes, Checkpoint] | None = None
 
     @property
@@ -232,13 +254,8 @@ class _Later:
 
     def _read(self) -> tuple[bytes, Checkpoint]:
         if self.full is None:
-            commit, oid, *_ = self.row
-            found = self.repo.objects.read(commit)
-            data = found.data if found is not None and found.kind == "commit" else None
-            raw = payload(parse_commit(data).message) if data else b""
-            if object_id(self.repo.layout.algorithm, "blob", raw) != oid:
-                raise RecordError(f"commit {commit} cannot be read", MENDS)
-            self.full = raw, known(raw)
+            commit, oid, _ = self.line.split(" ", 2)
+            self.full = self.facts.record(commit, oid)
         return self.full
 
     def bytes(self, _name: str) -> object:
@@ -248,8 +265,9 @@ class _Later:
     def field(self, name: str) -> object:
         """Return a field of the checkpoint."""
         if name == "files":
-            met = _met(self.line.rsplit(" ", 2)[1])
-            return waiting(FileState, self.of_files, worktree=waiting(WorktreeId, self.of_worktree, created=met))
+            _, met, changed, _ = self.line.rsplit(" ", 3)
+            worktree = waiting(WorktreeId, self.of_worktree, created=_met(met))
+            return waiting(FileState, self.of_files, worktree=worktree, changed=int(changed))
         if name == "previous":
             return self.row[_PREVIOUS]
         if name == "carried":
@@ -258,10 +276,14 @@ class _Later:
 
     def of_carried(self, name: str) -> object:
         """Return a field of the words that it carries."""
+        if name == "foreign":
+            return "f" in self.row[_FLAGS]
         return getattr(self._read()[1].carried, name)
 
     def of_files(self, name: str) -> object:
         """Return a field of its file state."""
+        if name == "skipped" and "k" not in self.row[_FLAGS]:
+            return ()
         return self.row[_TREE] if name == "tree" else getattr(self._read()[1].files, name)
 
     def of_worktree(self, name: str) -> object:

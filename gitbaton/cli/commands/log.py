@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain, takewhile
 from typing import TYPE_CHECKING, Annotated, Optional
@@ -142,7 +142,8 @@ def command(
         wanted = _selection(baton, since, until, kind, agent, patterns, text, paths, place)
         chosen = any((grep, text, kind, agent, paths))  # what is asked for is shown
         whole, pins = json or stable or nul or no_fold or chosen, marked(baton)
-        asked = partial(baton.history, track, everything=everything, name=name, wanted=wanted)
+        lines = not (json or stable or nul)  # each is read where it is told
+        asked = partial(baton.history, track, everything=everything, name=name, wanted=wanted, brief=lines)
         try:
             history, rows = _found(asked, pins, limit, whole=whole)
         except NoCheckpointError:
@@ -201,8 +202,12 @@ def _say(
 
 def _inside(items: Sequence[Stored]) -> list[str]:
     """Warn that no turn holds what was changed inside other repositories."""
-    turns = [s.checkpoint for s in items if is_turn(s.checkpoint.kind, s.checkpoint.step)]
-    inside = sorted({one.path for c in turns if c.files for one in c.files.skipped if one.reason in INSIDE})
+    left = (
+        (s.checkpoint, [one.path for one in s.checkpoint.files.skipped if one.reason in INSIDE])
+        for s in items
+        if s.checkpoint.files
+    )
+    inside = sorted({path for c, paths in left if paths and is_turn(c.kind, c.step) for path in paths})
     there = some(len(inside), first_few(inside))
     return [f"what was changed inside {there} is in no turn, and in no checkpoint"] if inside else []
 
@@ -315,7 +320,7 @@ def _folded(items: Sequence[Stored], pins: Meta) -> list[list[Stored]]:
     for stored in reversed(items[1:]):
         c, before = stored.checkpoint, trees.get(stored.checkpoint.track, stored.tree)
         trees[c.track] = stored.tree  # after a prune the one before is another than the one that was counted against
-        if c.kind == "auto" and not c.label and c.files and not c.files.changed and before == stored.tree:
+        if c.kind == "auto" and c.files and not c.files.changed and before == stored.tree and not c.label:
             idle |= set() if pins.pinned(stored.id) else {stored.id}
     found: list[list[Stored]] = []
     for stored in items:
@@ -344,7 +349,8 @@ def _with_restores(
     since = takewhile(lambda s: s.checkpoint.created > oldest.created, baton.store.newest(tip) if tip is not None else ())
     steps = tuple(since)
     origins = dict[Oid, Oid]()
-    for stored in called_now(reversed(steps), (s for row in rows for s in row)):
+    named = (s for row in rows for s in row if baton.store.facts.plain(s.commit) is None)  # others had no other id
+    for stored in called_now(reversed(steps), named):
         c, step = stored.checkpoint, stored.checkpoint.restore
         origins[stored.id] = origins.get(step.target, step.target) if step and step.op in STEPPING else stored.id
         if not stored.foreign and (everything or c.track == newest.track) and not (below and c.created > newest.created):
@@ -386,6 +392,7 @@ def _lines(baton: Baton, look: Look, found: LogRows, *, everything: bool, graph:
         if not isinstance(row, list):
             said = brief(f"commit: {row.summary}")
             return ((row.oid[:7], ""),), "", look.age(row.created), "", "", "", ((said, "home"),)
+        row = [*map(baton.store.read, row)]
         s, c = row[0], row[0].checkpoint
         track = plain(c.track) if everything else ""
         if len(row) > 1 and c.restore is None:
@@ -412,13 +419,12 @@ def _lines(baton: Baton, look: Look, found: LogRows, *, everything: bool, graph:
         files = counted(changed.get(s.id, c.files.changed), "file") if c.files else ""
         return ids[s.id], look.kind(s), look.age(c.created), track, tests, files, words
 
-    from gitbaton.base.system.parallel import mapped
-
-    cells += mapped(row_of, entries)
+    made = baton.store.mapped(row_of, entries, lambda row: row if isinstance(row, list) else ())
+    told: Iterable[tuple[Cell | str, ...]] = chain(cells, made)
     columns = (Column(), Column(), Column(right=True), Column(goes=1), Column(goes=2), Column(goes=3, right=True), Column())
     if graph:
-        cells = [(lane, *row[:1], *row[2:]) for lane, row in zip(drawn, cells, strict=True)]
-    yield from look.table(columns, cells)
+        told = ((lane, *row[:1], *row[2:]) for lane, row in zip(drawn, told, strict=True))
+    yield from look.table(columns, told)
 
 
 def _told(row: Sequence[Stored]) -> Stored:
