@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import islice, zip_longest
+from itertools import islice
 
 from gitbaton.base.errors import GitError, GitTimeoutError
 from gitbaton.base.system.files import closing_fd, memory_file, remove_folder
@@ -94,14 +94,25 @@ class Process:
 
 
 def together(processes: Sequence[Process]) -> list[Result]:
-    """Wait for several commands, as ``finish`` for one: what one says is read while another is at work."""
-    said, left = [list[bytes]() for _ in processes], list(processes)
+    """Wait for several commands, as ``finish`` for one; none of them waits for us to read another."""
+    said, left = {process.out: list[bytes]() for process in processes}, list(processes)
+    poll, talking = select.poll(), {process.out: process for process in processes}
+    for fd in talking:
+        poll.register(fd, select.POLLIN)
     try:
-        for pieces in zip_longest(*(process.pieces() for process in processes), fillvalue=b""):
-            for parts, piece in zip(said, pieces, strict=True):
-                parts.append(piece)
-        rest = (left.pop(0).finish() for _ in processes)
-        return [replace(last, out=b"".join([*parts, last.out])) for parts, last in zip(said, rest, strict=True)]
+        while talking:
+            seconds = min(process.deadline for process in talking.values()) - time.monotonic()
+            ready = poll.poll(max(0, int(seconds * 1000)))
+            for fd, _ in ready:
+                piece = os.read(fd, 1 << 20)
+                said[fd].append(piece)
+                if not piece:
+                    talking.pop(fd).ended = True
+                    poll.unregister(fd)
+            if not ready:  # one is over its time, and says so below
+                break
+        rest = [left.pop(0).finish() for _ in processes]
+        return [replace(last, out=b"".join([*parts, last.out])) for parts, last in zip(said.values(), rest, strict=True)]
     except BaseException:
         for process in left:
             process.stop()

@@ -398,12 +398,12 @@ class Chains:
     def mapped(self, work: Callable[[T], R], things: Sequence[T], of: Callable[[T], Iterable[Stored]]) -> Iterator[R]:
         """Yield what ``work`` gives for each thing, as ``parallel.mapped``; the checkpoints ``of`` a thing are read with those
         of others before it, as far as they wait for that, and ``read`` has them then."""
-        from gitbaton.base.system.parallel import mapped
+        from gitbaton.base.system import parallel
 
         def before(some: Sequence[T]) -> None:
             self.facts.read_ahead(stored for thing in some for stored in of(thing))
 
-        return mapped(work, things, before=before, forked=self.objects.forked)
+        return parallel.mapped(work, things, parallel.MANY, before=before, forked=self.objects.forked)
 
     def read(self, stored: Stored) -> Stored:
         """Return a checkpoint that waits to be read as one that was read. Raises RecordError."""

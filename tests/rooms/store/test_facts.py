@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from gitbaton.base.system import parallel
 from gitbaton.checkpoints import names
 from gitbaton.checkpoints.restore import attribution
 from gitbaton.checkpoints.store import chain, facts, selection
+from gitbaton.cli import look
 from tests.kit import Sandbox
 from tests.kit.damage import LEFT, MENDED, OTHER, THEIRS, TRACK, scene
 from tests.kit.tiers import some
@@ -40,6 +42,11 @@ def asked(box: Sandbox) -> list[tuple[str, ...]]:
         ("blame", "sub/new.txt", "--json"),
         ("why", "a.txt:1", "--json"),
         ("why", "a.txt:3", "--json"),
+        ("log", "--all", "--no-fold"),
+        ("log", "--all", "--stat"),
+        ("log", "--graph"),
+        ("page", "-o", str(box.path.parent / "page.html")),
+        ("export", "--history", "--checkpoint-dir", str(box.path.parent / "exported")),
         ("log", "--all", "--porcelain"),
         ("log", "--all", "--json"),
         ("log", "--all", "--porcelain", "-n", "3"),
@@ -58,14 +65,21 @@ def asked(box: Sandbox) -> list[tuple[str, ...]]:
 
 
 def answers(box: Sandbox, monkeypatch: pytest.MonkeyPatch, many: int) -> list[Answer]:
-    sizes = ((chain, "MANY", many), (facts, "MANY", many), (names, "MANY", many), (selection, "MANY", many))
-    for place, name, size in (*sizes, (attribution, "FEW", 0 if many == 1 else many)):
+    sizes = ((place, "MANY", many) for place in (chain, facts, names, selection, parallel))
+    parts = ((parallel, "_GROUP", 3), (look, "_PART", 2 if many == 1 else 1000))
+    for place, name, size in (*sizes, *parts, (attribution, "FEW", 0 if many == 1 else many)):
         monkeypatch.setattr(place, name, size)
     done = [box.here(*words) for words in asked(box)]
-    return [(one.code, one.out, one.err) for one in done]
+    files = [box.path.parent / "page.html", *sorted((box.path.parent / "exported").glob("*_*"))]
+    written = [(0, path.name, MOMENT.sub("", path.read_text("utf-8"))) for path in files if path.exists()]
+    for path in files:
+        path.unlink(missing_ok=True)
+    return [(one.code, AGE.sub(" 0s ", one.out), one.err) for one in done] + written
 
 
 NEVER = 1 << 40
+AGE = re.compile(r" +(now|\d+[mhd]) ")
+MOMENT = re.compile(r'written <time datetime="[^"]*">[^<]*')
 DAMAGES = MENDED | LEFT | THEIRS
 SOME = 8
 
@@ -77,11 +91,11 @@ def kept(box: Sandbox) -> Path:
 @pytest.mark.deep
 def test_no_answer_is_another_one_with_them(box: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     plain = answers(box, monkeypatch, NEVER)
-    assert not kept(box).exists() and {code for code, _, _ in plain} == {0}
+    assert not kept(box).exists() and {code for code, _, _ in plain} == {0} and len(plain) > len(asked(box)) + 10
     assert answers(box, monkeypatch, 1) == plain
     whole = kept(box).read_bytes()
     assert answers(box, monkeypatch, 1) == plain and kept(box).read_bytes() == whole
-    others = (b"", b"x", whole[:-30], whole + whole[-30:], whole.replace(b" ", b"  "), whole.replace(b"facts 2", b"facts 1"))
+    others = (b"", b"x", whole[:-30], whole + whole[-30:], whole.replace(b" ", b"  "), whole.replace(b"facts 3", b"facts 2"))
     for other in others:
         kept(box).write_bytes(other)
         assert answers(box, monkeypatch, 1) == plain and kept(box).read_bytes() == whole, other[:50]
@@ -98,7 +112,7 @@ def test_they_hold_no_words(box: Sandbox, monkeypatch: pytest.MonkeyPatch) -> No
     answers(box, monkeypatch, 1)
     _, *rows = kept(box).read_text(encoding="ascii").splitlines()
     words = {word for row in rows for word in row.split(" ")}
-    assert all(re.fullmatch(r"[0-9a-f]{40}|[-0-9T:.]+\+00:00|[-MASI][a-z]*|", word) for word in words), words
+    assert all(re.fullmatch(r"[0-9a-f]{40}|[-0-9T:.]+\+00:00|\d{1,3}|[-MASI][a-z]*|", word) for word in words), words
 
 
 @pytest.mark.deep

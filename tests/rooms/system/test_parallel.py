@@ -6,6 +6,7 @@ import fcntl
 import os
 import signal
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -73,6 +74,20 @@ def test_a_copy_holds_no_pipe_open_of_which_the_end_is_waited_for(tmp_path: Path
         some.close()  # type: ignore[attr-defined]
         os.close(end)
         os.close(gate.fd)
+
+
+@pytest.mark.parametrize("least", [10, 10_000])
+def test_what_comes_next_is_said_before_it_is_done(least: int) -> None:
+    mine, next_ones, copied = os.getpid(), list[int](), list[int]()
+
+    def before(some: Sequence[int]) -> None:
+        next_ones[:] = some
+
+    def work(number: int) -> tuple[bool, bool]:
+        return number in next_ones, bool(copied) == (os.getpid() != mine)
+
+    found = list(mapped(work, ITEMS, least, before=before, forked=lambda: copied.append(1)))
+    assert found == [(True, True)] * len(ITEMS) and not copied
 
 
 def test_beside_threads_all_is_done_here() -> None:

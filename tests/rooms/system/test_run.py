@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gitbaton.base.errors import GitError, GitTimeoutError
-from gitbaton.base.system.process import spawn, verb
+from gitbaton.base.system.process import spawn, together, verb
 from gitbaton.git.repo import discover
 from gitbaton.git.run import Git, base_environment
 from tests.kit import Sandbox
@@ -47,6 +47,24 @@ def test_large_input_and_output(repo: Sandbox) -> None:
     assert noisy.code == 3 and len(noisy.err) == 1 << 20
     unread = git.run("rev-parse", "HEAD", stdin=data)
     assert unread.code == 0
+
+
+def test_of_several_commands_none_waits_for_us_to_read_another(repo: Sandbox) -> None:
+    git, others = git_in(repo.path), children()
+    for name in ("first", "second"):
+        os.mkfifo(repo.path / name)
+    for name, other, word in (("first", "second", "done"), ("second", "first", "over")):  # each waits for all of the other
+        repo.git("config", f"alias.{name}", f"!head -c 3000000 /dev/zero; (echo >{name} &) ; read x <{other}; echo {word}")
+    said = together([git.start("first"), git.start("second")])
+    assert [(one.code, len(one.out), one.out[-5:]) for one in said] == [(0, 3_000_005, b"done\n"), (0, 3_000_005, b"over\n")]
+    repo.git("config", "alias.wrong", "!echo told; exit 3")
+    wrong = together([git.start("wrong"), git.start("rev-parse", "HEAD")])
+    assert [(one.code, len(one.out)) for one in wrong] == [(3, 5), (0, 41)] and together([]) == []
+    slow = git_in(repo.path, 0.3)
+    repo.git("config", "alias.hang", "!exec sleep 600")
+    with pytest.raises(GitTimeoutError):
+        together([slow.start("hang"), slow.start("hang")])
+    assert children() == others
 
 
 def test_git_is_not_on_path(repo: Sandbox) -> None:
