@@ -422,6 +422,7 @@ class Places:
         self.store = store
         self._known: dict[str, dict[Oid, ChainPlace]] = {}
         self._rest: dict[str, Iterator[dict[Oid, ChainPlace]]] = {}
+        self._walks: dict[Oid, list[Oid]] = {}
 
     def find(self, oid: Oid, *tracks: str) -> ChainPlace | None:
         """Return the place of a checkpoint in the first of some tracks that has it; None where none that can be read does."""
@@ -446,7 +447,10 @@ class Places:
 
     def noted(self, target: Oid, tracks: Collection[str] | None = None) -> Iterator[tuple[Oid, ChainPlace]]:
         """Yield the checkpoints of all chains, or of some, that have an entry in the note of a commit."""
-        for track in self._chains if tracks is None else tracks:
+        asked = self._chains if tracks is None else tracks
+        fresh = [self._chains[track] for track in asked if track in self._chains and track not in self._rest]
+        self._walks |= self.store.linked(fresh) if len(fresh) > 1 else {}
+        for track in asked:
             self.find("", track)  # no checkpoint's: all are read
             yield from ((oid, place) for oid, place in self._known[track].items() if place.noted == target)
 
@@ -477,7 +481,7 @@ class Places:
     def _walk(self, track: str) -> Iterator[dict[Oid, ChainPlace]]:
         tip = self._chains.get(track)
         try:
-            oids = self.store.walk(tip) if tip is not None else []
+            oids = self._walks.get(tip) or self.store.walk(tip) if tip is not None else []
         except GitError:  # a broken one knows none
             return
         for start in range(0, len(oids), _CHUNK):
