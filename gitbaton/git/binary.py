@@ -193,13 +193,14 @@ class GitObjects(Objects):
             result = self.git.run(*words, "--stdin", stdin="".join(f"{oid}\n" for oid in asked).encode())
             if result.code != 0:
                 return {oid: self._alone(oid, limit) for oid in asked}
-            rows = [line.split(" ", 3) for line in result.out.decode("ascii").splitlines()]
-            if most is not None and limit is not None and len(rows) > limit:
-                last = rows[max(limit, 1) - 1][0]
-                if len(rows) >= most and rows[-1][0] == last:  # more may be as old
+            lines = result.out.decode("ascii").splitlines()
+            if most is not None and limit is not None and len(lines) > limit:
+                last, *_ = lines[max(limit, 1) - 1].partition(" ")
+                if len(lines) >= most and lines[-1].startswith(last + " "):  # more may be as old
                     most *= 4
                     continue
-                rows = [*rows[:limit], *(row for row in rows[limit:] if row[0] == last)]
+                lines = [*lines[:limit], *(line for line in lines[limit:] if line.startswith(last + " "))]
+            rows = (line.split(" ", 3) for line in lines)
             above = {row[1]: row[2] if len(row) > 2 else None for row in rows}
             return {oid: _down(above, oid) for oid in asked}
         return {}

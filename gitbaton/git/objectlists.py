@@ -220,6 +220,14 @@ def ids_reached(repo: Repo, tips: Iterable[Oid], without: Iterable[Oid] = (), *,
     return set(raw.decode("ascii").split())
 
 
+def ids_reached_together(repo: Repo, *walks: tuple[Iterable[Oid], Iterable[Oid]]) -> list[set[Oid]]:
+    """Return what ``ids_reached`` does for each of several walks, tips and what they are without, that run at a time. Raises as
+    that."""
+    words = ("--objects", "--no-object-names")
+    found = _walked_together(repo, *((words, _walk_ends(tips, without)) for tips, without in walks))
+    return [set(raw.decode("ascii").split()) for raw in found]
+
+
 def disk_bytes_by(
     repo: Repo, groups: Sequence[Collection[Oid]], without: Collection[Oid], since: Collection[Oid]
 ) -> dict[frozenset[int], int]:
@@ -361,15 +369,10 @@ def disk_sizes(repo: Repo, oids: Collection[Oid]) -> dict[Oid, Size]:
     return {oid: Size(kind=kind, bytes=int(size), delta=None if base == whole else base) for oid, kind, size, base in found}
 
 
-def disk_bytes(repo: Repo, oids: Collection[Oid]) -> dict[Oid, int]:
-    """Return how many bytes objects take on disk; what does not exist is left out."""
-    return {oid: int(size) for oid, _, size, _ in _on_disk(repo, _lines(oids))}
-
-
 def lacking(repo: Repo, oids: Collection[Oid]) -> set[Oid]:
     """Return those of some objects of which git cannot say the size on disk; that there is none costs no look at each."""
     names = _lines(oids)
-    return set() if _all_there(repo, names) else {*oids}.difference(disk_bytes(repo, oids))
+    return set() if _all_there(repo, names) else {*oids}.difference(oid for oid, *_ in _on_disk(repo, names))
 
 
 def _all_there(repo: Repo, names: bytes) -> bool:
@@ -434,18 +437,21 @@ def _kinds(repo: Repo, oids: Sequence[Oid], found: dict[Oid, str]) -> Iterator[b
     process.finish()
 
 
-def built_on(repo: Repo, bases: Collection[Oid]) -> dict[Oid, Oid]:
-    """Return all objects of the repository that are stored as a difference to one of ``bases``, each with that one. Looks at
-    every object's entry, and at the content of none."""
-    names = frozenset(base.encode() for base in bases)
-    form = "--batch-check=%(deltabase) %(objectname)"
+def weighed(repo: Repo, bases: Collection[Oid], more: Collection[Oid]) -> tuple[dict[Oid, int], dict[Oid, int]]:
+    """Return the bytes on disk of ``bases`` and ``more``, as far as they are there, and of all other objects of the repository
+    that are stored as a difference to one of ``bases``. Looks at every object's entry, and at the content of none: git looks
+    long for one that is not there."""
+    asked, names = (frozenset(oid.encode() for oid in oids) for oids in ({*bases, *more}, bases))
+    form = "--batch-check=%(objectname) %(objectsize:disk) %(deltabase)"
     process = repo.git.start("cat-file", "--batch-all-objects", "--unordered", "--buffer", form)
-    found, rest = {}, b""
+    found, built, rest = dict[Oid, int](), dict[Oid, int](), b""
     for block in process.pieces():
         *lines, rest = (rest + block).split(b"\n")
         for line in lines:
-            base, _, oid = line.partition(b" ")
-            if base in names:
-                found[oid.decode("ascii")] = base.decode("ascii")
+            oid, size, base = line.split(b" ")
+            if oid in asked:
+                found[oid.decode("ascii")] = int(size)
+            if base in names and oid not in names:
+                built[oid.decode("ascii")] = int(size)
     checked(process.finish(), "cat-file")
-    return found
+    return found, built

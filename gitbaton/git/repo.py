@@ -7,7 +7,7 @@ import os
 import re
 import stat
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
 from functools import cache
@@ -823,7 +823,9 @@ def lock_file(repo: Repo, path: str) -> int:
     return fd
 
 
-def put(repo: Repo, path: str, data: bytes, *, fresh: str = ".new", mode: int = 0o666, sync: bool = False) -> None:
+def put(
+    repo: Repo, path: str, data: bytes | Iterable[bytes], *, fresh: str = ".new", mode: int = 0o666, sync: bool = False
+) -> None:
     """Write a file whole or not at all; its folder is made where there is none. ``fresh``: suffix of its name until then. With
     one name what a killed process left goes with the next write; where several write at once each needs its own. ``mode`` is
     that of an unshared repository. Raises OSError."""

@@ -62,7 +62,7 @@ def state_home(env: Mapping[str, str]) -> str | None:
 
 def write_atomic(
     path: str,
-    data: bytes,
+    data: bytes | Iterable[bytes],
     *,
     folder: int | None = None,
     temporary: str = "",
@@ -71,7 +71,8 @@ def write_atomic(
     times: tuple[int, int] | None = None,
     made: Callable[[int], object] | None = None,
 ) -> None:
-    """Write a file whole or not at all; a link that stands in its place is replaced, never followed. Raises OSError.
+    """Write a file whole or not at all, its content perhaps in pieces; a link that stands in its place is replaced, never
+    followed. Raises OSError.
 
     ``folder``: an open folder that both names are below, unless they are absolute. ``temporary``: the name until then;
     default: with ``.new`` behind it. With one name what a killed process left goes with the next write; where several write at
@@ -90,7 +91,8 @@ def write_atomic(
         with closing_fd(fd):
             if made is not None:
                 made(fd)
-            write_all(fd, data)
+            for piece in (data,) if isinstance(data, bytes) else data:
+                write_all(fd, piece)
             if times is not None:
                 os.utime(fd, ns=times)
             if sync:

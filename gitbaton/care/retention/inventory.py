@@ -275,11 +275,10 @@ def _reach(
     # A walk leaves out what commits at its edge hold, and not what they lead to: work committed after its checkpoint.
     first = [chain.items[-1].base for chain in chains if chain.items]
     ends = [oid for oid in first if oid]
-    since = objectlists.ids_reached(store.repo, others, ends)
     # Where there are only threads, nobody has made the root.
     root = store.present([store.root]) if any(ref.startswith((CHAINS, SAFETY, IMPORTED, RUNS)) for ref in whole) else ()
     tips = [*root, *mine] if mine else []
-    reached = objectlists.ids_reached(store.repo, tips, others)
+    since, reached = objectlists.ids_reached_together(store.repo, (others, ends), (tips, others))
     if lacking := objectlists.lacking(store.repo, since | reached):
         named = {**objectlists.reached(store.repo, others, ends), **objectlists.reached(store.repo, tips, others)}
         oid, path = next((oid, path) for oid, path in named.items() if oid in lacking)
@@ -464,26 +463,24 @@ def _freed(store: Store, found: Inventory, objects: Sequence[NewObject], changes
     new = {item.oid: item for item in objects if item.oid not in found.objects}
     after = {**found.refs, **{change.name: change.new for change in changes}}
     tips = [oid for ref, oid in after.items() if oid is not None and not ref.startswith(REMOTES)]
-    commits = {s.id: s.commit for chain in (*found.tracks, *found.safety) for s in chain.items}
+    raws = ((item.oid, payload_in(item.data)) for item in new.values() if item.kind == "commit")
+    records = {oid: object_id(store.objects.algorithm, "blob", raw) for oid, raw in raws if raw}
+    there = {s.id: s.commit for chain in (*found.tracks, *found.safety) for s in chain.items}
     # The JSON of checkpoints that were once a track's newest: git has them as blobs, and nothing refers to them.
-    gone = found.objects.union(commits).difference(_reached(store, found, tips, new))
-    sizes = objectlists.disk_bytes(store.repo, gone.union(commits.values()))
-    built = {oid: base for oid, base in objectlists.built_on(store.repo, gone).items() if oid not in gone}
+    gone = found.objects.union(there).difference(_reached(store, found, tips, new))
+    before = {oid: there[record] for oid, record in records.items() if record in there}
+    sizes, built = objectlists.weighed(store.repo, gone, gone.union(before.values()))
     apart, entry = {oid for oid, _ in loose(store.repo)}, _ENTRY[store.objects.algorithm]
-    before = sum(sizes[oid] + (entry if oid not in apart else 0) for oid in gone & sizes.keys())
-    before += sum(objectlists.disk_bytes(store.repo, built).values())
-    return max(before - sum(_taking(store, commits, sizes, new, built)) - entry * len(new), 0)
+    freed = sum(sizes[oid] + (entry if oid not in apart else 0) for oid in gone & sizes.keys()) + sum(built.values())
+    moved = {oid: sizes[commit] for oid, commit in before.items() if commit in sizes}
+    return max(freed - sum(_taking(store, moved, new, built)) - entry * len(new), 0)
 
 
-def _taking(
-    store: Store, commits: Mapping[Oid, Oid], sizes: Mapping[Oid, int], new: Mapping[Oid, NewObject], built: Collection[Oid]
-) -> Iterator[int]:
-    """Yield about how many bytes each new object takes on disk, and each of those that are stored whole then. ``commits``:
-    those of checkpoints now; ``sizes``: of what is there."""
+def _taking(store: Store, moved: Mapping[Oid, int], new: Mapping[Oid, NewObject], built: Collection[Oid]) -> Iterator[int]:
+    """Yield about how many bytes each new object takes on disk, and each of those that are stored whole then. ``moved``: what
+    those take now that only get another place."""
     for item in new.values():
-        raw = payload_in(item.data) if item.kind == "commit" else b""
-        moved = sizes.get(commits.get(object_id(store.objects.algorithm, "blob", raw), "")) if raw else None
-        yield len(compress(item.data)) if moved is None else moved
+        yield moved[item.oid] if item.oid in moved else len(compress(item.data))
     for whole in store.objects.read_many([*built]):
         yield 0 if whole is None else whole.size if whole.data is None else len(compress(whole.data))
 

@@ -461,9 +461,10 @@ class _Update:
         live |= {ref: live[ref][:-1] for ref in torn}
         own = {oid for ref, oids in live.items() if not ref.startswith(REMOTES) for oid in oids}
         drops = dropping(store, sorted({found[0] for ref in chains if (found := remote_of(ref)) is not None}))
-        gone = {str(oid) for (oid,) in self.index.all("SELECT oid FROM link")} - {oid for oids in live.values() for oid in oids}
-        self.db.executemany("DELETE FROM link WHERE oid = ?", [(oid,) for oid in gone])
-        linked = self.index.all("SELECT turn.oid, link.oid FROM turn JOIN link ON turn = turn.id")
+        there = {oid for oids in live.values() for oid in oids}
+        gone = [row for row in self.db.execute("SELECT oid FROM link") if row[0] not in there]
+        self.db.executemany("DELETE FROM link WHERE oid = ?", gone)
+        linked = self.db.execute("SELECT turn.oid, link.oid FROM turn JOIN link ON turn = turn.id")
         left = [(commit,) for oid, commit in linked if drops.dropped(str(oid)) and commit not in own]
         self.db.executemany("UPDATE link SET turn = 0 WHERE oid = ?", left)
         sql = "SELECT id, session FROM turn WHERE NOT EXISTS (SELECT 1 FROM link WHERE turn = turn.id)"

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime
 from functools import lru_cache
+from itertools import chain
 
 from gitbaton import __version__
 from gitbaton.base.codec import earlier_ids, is_canonical, known, payload
@@ -16,7 +17,7 @@ from gitbaton.base.errors import MENDS, BatonError, RecordError
 from gitbaton.base.model import Agent, Carried, Checkpoint, FileState, Oid, Stored, WorktreeId, is_turn
 from gitbaton.base.system.files import read_or_none
 from gitbaton.base.values import waiting, waits
-from gitbaton.git.objects import Object, digest, object_id
+from gitbaton.git.objects import Object, digest, hasher, object_id
 from gitbaton.git.repo import Repo, drop, put
 
 MANY = 1000
@@ -55,7 +56,7 @@ class RecordFacts:
         """Read the file, and from now on learn; return how many rows are known. One that is not as it was written has none."""
         if self._rows is None:
             head, _, rows = (read_or_none(os.path.join(self._folder, "facts")) or b"").partition(b"\n")
-            lines = rows.decode("ascii").splitlines() if head == _seal(rows) else []
+            lines = rows.decode("ascii").splitlines() if head == _seal((rows,), len(rows)) else []
             self._rows = {line[: line.index(" ")]: line for line in lines}
         return len(self._rows)
 
@@ -179,8 +180,9 @@ class RecordFacts:
         self.drop()
 
     def _write(self, rows: Iterable[str]) -> None:
-        data = "".join(f"{row}\n" for row in rows).encode("ascii")
-        put(self.repo, os.path.join(self._folder, "facts"), _seal(data) + b"\n" + data, fresh=f".{os.getpid()}")
+        kept = [*rows]
+        seal = _seal(_pieces(kept), sum(map(len, kept)))
+        put(self.repo, os.path.join(self._folder, "facts"), chain([seal + b"\n"], _pieces(kept)), fresh=f".{os.getpid()}")
 
     def drop(self) -> None:
         """Remove what is kept. Never raises."""
@@ -319,5 +321,13 @@ def _heads(raw: bytes) -> str | None:
     return str(heads[0].decode("ascii"))
 
 
-def _seal(rows: bytes) -> bytes:
-    return f"{_HEADER} {digest('sha1', rows).hex()}".encode("ascii")
+def _pieces(rows: Sequence[str]) -> Iterator[bytes]:
+    for start in range(0, len(rows), MANY):
+        yield "".join(f"{row}\n" for row in rows[start : start + MANY]).encode("ascii")
+
+
+def _seal(pieces: Iterable[bytes], size: int) -> bytes:
+    whole = hasher("sha1", size)
+    for piece in pieces:
+        whole.update(piece)
+    return f"{_HEADER} {whole.digest().hex()}".encode("ascii")

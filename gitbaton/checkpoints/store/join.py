@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from datetime import datetime
 from functools import cached_property
 from itertools import pairwise
+from types import MappingProxyType
 from typing import cast
 
 from gitbaton.base.codec import Note, decode, earlier_ids, entry, in_quotes, parse_note, payload, short, timestamp, track_in
@@ -82,17 +83,19 @@ class JoinPlan:
     """A plan to put links into a track.
 
     ``fresh``: the links that are new, ``added`` their number; ``removed``: ids that are no longer in the chain; ``objects`` to
-    write; ``change``: the move of the chain's ref, None when it stays, its end when no checkpoint is left. ``links``: the chain
-    as it will be above its first ``kept`` checkpoints, which nothing can have changed, oldest first. ``altered``: the ids that
-    come to stand on another commit than here, as the other side has them: no id says what lies beside the index. ``moved``:
-    those of ``links`` that get a new commit, each with the one it had and the base in its second parent.
+    write; ``change``: the move of the chain's ref, None when it stays, its end when no checkpoint is left. ``placed``: the ids
+    in the chain as it will be above its first ``kept`` checkpoints, which nothing can have changed, each with its time, oldest
+    first; ``newest``: the last of them. ``altered``: the ids that come to stand on another commit than here, as the other side
+    has them: no id says what lies beside the index. ``moved``: those that get a new commit, each with the one it had and the
+    base in its second parent.
     """
 
     fresh: tuple[Link, ...] = ()
     removed: tuple[Oid, ...] = ()
     objects: tuple[NewObject, ...] = ()
     change: RefChange | None = None
-    links: tuple[Link, ...] = ()
+    placed: Mapping[Oid, datetime] = MappingProxyType({})
+    newest: Link | None = None
     kept: int = 0
     altered: tuple[Oid, ...] = ()
     moved: tuple[tuple[Oid, Oid, Oid | None], ...] = ()
@@ -246,16 +249,18 @@ def joined(
         _require(store, placed, objects)
     last = placed[-1].commit if placed else below if kept else None
     old = tip.oid if tip is not None else None
+    after, newest = {link.id: link.created for link in placed}, placed[-1] if placed else None
     if last == old:
-        return JoinPlan(links=tuple(placed), kept=kept)
-    before, after = {link.id: link.base for link in have}, {link.id for link in placed}
+        return JoinPlan(placed=after, newest=newest, kept=kept)
+    before = {link.id: link.base for link in have}
     ids = gone | {link.commit: link.id for link in have if link.commit is not None}
     return JoinPlan(
         fresh=tuple(link for link in placed if link.id not in before),
         removed=tuple(ids[oid] for oid in own[kept:] if ids[oid] not in after),
         objects=tuple(objects),
         change=RefChange(name=chain_ref(track), new=last, old=old),
-        links=tuple(placed),
+        placed=after,
+        newest=newest,
         kept=kept,
         altered=tuple(link.id for link in union if link.id in before and link.base != before[link.id]),
         moved=tuple(_moved(below, union, placed)),

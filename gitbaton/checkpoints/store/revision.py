@@ -271,7 +271,7 @@ class Revision:
         plan = self._plans.get(track, JoinPlan())
         if not asked:
             return frozenset()
-        placed = {link.id for link in plan.links} if plan.change is not None else set()
+        placed = {*plan.placed} if plan.change is not None else set()
         tip = self.store.objects.info(chain_ref(track)) if not placed.issuperset(asked) else None
         kept = marks(self.store, self.store.objects.first_parents(tip.oid)) if tip is not None else ()
         placed |= {mark[1] for mark in kept if mark is not None}.difference(plan.removed)
@@ -284,7 +284,7 @@ class Revision:
         for track, plan in plans.items():
             ref, change = tip_ref(track), plan.change
             old = shown.get(ref)
-            raw = payload(plan.links[-1].message) if plan.links else self._raw(change.new) if change else None
+            raw = payload(plan.newest.message) if plan.newest else self._raw(change.new) if change else None
             new = new_object(self.store.objects.algorithm, "blob", raw) if raw is not None else None
             if old == (new.oid if new is not None else None):
                 continue
@@ -310,7 +310,7 @@ class Revision:
             if self._drawn_notes is not None and self._drawn_notes[0] == asked:  # as they were drawn without the lock
                 return self._drawn_notes[1]
             texts = self._texts(plans)
-            times = [int(link.created.timestamp()) for plan in plans.values() for link in plan.links[-1:]]
+            times = [int(plan.newest.created.timestamp()) for plan in plans.values() if plan.newest is not None]
             author = NOBODY + b" %d +0000" % max(times, default=0)
             said = b"checkpoints removed\n" if removed else b"checkpoints joined\n"
             made = plan_notes(self.store, texts, author, said, removed, full=self.places.full, settle=self._settled)
@@ -327,7 +327,7 @@ class Revision:
         new: dict[Oid, dict[Oid, bytes]] = {oid: {} for oid in self._notes}
         times: dict[Oid, bytes] = {}
         for plan in plans.values():
-            times |= {link.id: timestamp(link.created).encode() for link in plan.links}
+            times |= {oid: timestamp(created).encode() for oid, created in plan.placed.items()}
             for link in plan.fresh:
                 raw = payload(link.message)
                 checkpoint = known(raw)  # it was read whole where the link was made

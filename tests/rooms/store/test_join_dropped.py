@@ -67,11 +67,11 @@ def test_only_what_is_kept_stays(store: Store) -> None:
     insert(store, "t", items)
     before = commits(store, "t")
     plan = joined(store, "t", keep=[items[n].id for n in (0, 1, 4)])
-    assert (plan.kept, plan.removed, len(plan.links)) == (2, (items[2].id, items[3].id), 1)
+    assert (plan.kept, plan.removed, len(plan.placed)) == (2, (items[2].id, items[3].id), 1)
     assert plan.change is not None and plan.change.old == before[-1]
     assert joined(store, "t", keep=[i.id for i in items]).change is None
     top = joined(store, "t", keep=[i.id for i in items[:3]])
-    assert top.change is not None and top.change.new == before[2] and top.links == ()
+    assert top.change is not None and top.change.new == before[2] and not top.placed
     gone = joined(store, "t", keep=[])
     assert gone.change == RefChange(name=chain_ref("t"), new=None, old=before[-1]) and len(gone.removed) == 5
 
