@@ -220,6 +220,7 @@ class Baton:
         self._checkpoint_dir = checkpoint_dir
         self._settings = settings
         self._redactor: Redactor | None = None
+        self._known: dict[Oid, Stands] | None = None  # what stands at tips, by their commits, as ``share`` says
         self._compared: tuple[Oid, Oid, bytes] = ("", "", b"")
 
     def __enter__(self) -> Baton:
@@ -258,6 +259,14 @@ class Baton:
         """Checkpoints as they may stand in files and reach a model: older ones may hold secrets. Raises ScanError."""
         redact = self.redactor
         return tuple(replace(s, checkpoint=redact.checkpoint(s.checkpoint), restored=redact.text(s.restored)) for s in items)
+
+    def share(self, other: Baton, known: dict[Oid, Stands]) -> None:
+        """Share what is ``known`` to stand at tips of tracks, and with another Baton of this repository which texts hold no
+        secret: for one command that tells several work trees of the same tracks."""
+        ours, theirs = self.settings, other.settings
+        self._known = known
+        if (ours.redact, ours.redact_allow) == (theirs.redact, theirs.redact_allow):
+            self._redactor = other.redactor
 
     def told(self, stored: Stored) -> Told | None:
         """Return the conversation around a checkpoint, as it may be shown; None where that is not stored here, or not readable.
@@ -943,7 +952,9 @@ class Baton:
             return [*items]
         from gitbaton.checkpoints.store import standing
 
-        stands = dict(zip((s.commit for s in asked), standing.several(self.store, asked), strict=True))
+        stands = {} if self._known is None else self._known
+        fresh = [s for s in asked if s.commit not in stands]
+        stands |= dict(zip((s.commit for s in fresh), standing.several(self.store, fresh), strict=True))
         return [
             replace(s, checkpoint=standing.shown(s.checkpoint, stands[s.commit])) if s.commit in stands else s for s in items
         ]

@@ -31,6 +31,8 @@ from gitbaton.git.worktree.heldbytes import LONGEST, HeldStore, parse_held
 if TYPE_CHECKING:
     from typing import TypeVar
 
+    from gitbaton.checkpoints.store.standing import Stands
+
     Plan = TypeVar("Plan")
     Done = TypeVar("Done")
 
@@ -160,9 +162,10 @@ def refresh(baton: Baton, done: mirror.LatestPlace | None = None) -> list[str]:
     """Bring all LATEST files of ours in line with the tracks, but for those at a place where that is ``done``; where there are
     none, none are made. What could not be written, and why, comes back."""
     said: list[str] = []
+    known: dict[Oid, Stands] = {}
     for prefix, git_dir, root in questions.worktrees(baton.repo):
         try:
-            said += _refresh(baton, root, done) if root and _may_have_files(baton, git_dir, root, done) else []
+            said += _refresh(baton, root, done, known) if root and _may_have_files(baton, git_dir, root, done) else []
         except (BatonError, OSError) as error:
             said.append(f"the LATEST files of '{prefix.rstrip('/')}' are not written: {os_error(error)}")
     return said
@@ -174,7 +177,7 @@ def _may_have_files(baton: Baton, git_dir: str, root: str, done: mirror.LatestPl
     return os.path.lexists(os.path.join(git_dir, "config.worktree")) or any(map(mirror.has_files, found))
 
 
-def _refresh(baton: Baton, root: str, done: mirror.LatestPlace | None) -> list[str]:
+def _refresh(baton: Baton, root: str, done: mirror.LatestPlace | None, known: dict[Oid, Stands]) -> list[str]:
     said: list[str] = []
     with Baton(root, door="binary", clock=baton.clock) as there:
         for where in dict.fromkeys([*([there.latest] if there.latest else []), *places(baton, root)]):
@@ -187,7 +190,8 @@ def _refresh(baton: Baton, root: str, done: mirror.LatestPlace | None) -> list[s
             if mirror.foreign(where) or questions.tracked(there.repo, where.paths()):
                 continue
             with Baton(repo=there.repo, checkpoint_dir=where.inside or where.directory, clock=baton.clock) as one:
-                said += one.refresh(only_existing=True)
+                one.share(baton, known)
+                said += one.refresh(only_existing=True, track="" if done else None)  # then all tracks are in line already
     return said
 
 

@@ -380,10 +380,8 @@ def sync(
     before, faster = dict[str, Oid](), False
     for number in range(1, ROUNDS + 1):
         listed = looked_at(baton, line, choice)
-        ours = {
-            *baton.store.chains(listed.refs)[0],
-            *(choice.tracks or () if number > 1 else ()),
-        }  # a named one may end meanwhile
+        named = choice.tracks or () if number > 1 else ()  # one of these may end meanwhile
+        ours = {*baton.store.chains(listed.refs)[0], *named}
         seen, left, fetched = _fetched(baton, line, choice, listed, ours=ours, write=manner.write)
         met = dict[Oid, Mark]()
         joining = patiently(partial(join, baton, line, seen, left, fetched.beside, choice, met, write=manner.write))
