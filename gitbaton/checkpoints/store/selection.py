@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 
 from gitbaton.base.codec import decode, in_quotes, parse, payload, timestamp
-from gitbaton.base.errors import MENDS, CollectedError, RecordError, UsageError
+from gitbaton.base.errors import MENDS, CollectedError, GitError, RecordError, UsageError
 from gitbaton.base.model import Oid, at_prompt
 from gitbaton.base.values import TYPE_CHECKING, value
 from gitbaton.checkpoints.store.chain import MAX_COMMIT, Chains
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 MANY = 2000  # comparisons that look through files, and are worth two processes
+_CHAINS = 50  # of which git walks in two processes
 _PARTS = (500, 4000)  # how far a limited list looks back before it looks at all
 _MARKS = re.compile(rb'\n  "kind": "([a-z]+)",\n(?:  "[^\n]*\n)*?  "created": "([0-9TZ:.-]{27})"')
 _NO_FILES = b'\n  "files": null'
@@ -155,14 +156,15 @@ def _touching(store: Chains, wanted: Selection, starts: Sequence[Oid]) -> list[_
     if not wanted.paths or not starts or any(one is not None for one in (wanted.text, wanted.since, wanted.until)):
         return None
     git = store.repo.git.changed(no_index(store.repo), "core.commitGraph=false", directory=wanted.directory)
-    stdin = "".join(f"{oid}\n" for oid in starts).encode()
-    told = git.run("rev-list", "--first-parent", "--stdin", "--", *wanted.paths, stdin=stdin)
-    if told.code != 0:
+    try:
+        words = ("rev-list", "--first-parent", "--stdin", "--", *wanted.paths)
+        told = git.divided(*words, lines=[f"{oid}\n".encode() for oid in starts], large=_CHAINS).decode("ascii").split()
+    except GitError:
         return None
     chains = store.objects.chains(starts).values()
     last = {oids[-1] for oids in chains if oids}  # the root; of a shallow chain what nothing is known below
     first = {oids[-2] for oids in chains if oids[-1:] == [store.root] and oids[1:]}
-    asked = [*first, *(oid for oid in told.out.decode("ascii").split() if oid not in first and oid not in last)]
+    asked = [*first, *(oid for oid in dict.fromkeys(told) if oid not in first and oid not in last)]
     links = list[_Link]()
     for oid, found in zip(asked, store.objects.read_many(asked, MAX_COMMIT), strict=True):
         commit = parse_commit(found.data) if found is not None and found.data else None
