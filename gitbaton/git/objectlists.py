@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence, Set
 
 from gitbaton.base.errors import MENDS, GitError, GitTimeoutError, RecordError
 from gitbaton.base.model import Oid
-from gitbaton.base.system.process import Process, Result
+from gitbaton.base.system.process import Result, together
 from gitbaton.base.values import value
 from gitbaton.git.binary import BinaryObjects
 from gitbaton.git.objects import Algorithm, Object, Objects, is_oid, zero
@@ -239,7 +239,7 @@ def disk_bytes_by(
     """
     ends, objects = _walk_ends((oid for tips in groups for oid in tips), without), ("--objects", "--no-object-names")
     form = ("--topo-order", "--no-commit-header", "--format=%H %T %P")
-    walks = _walked_together(repo, (form, ends), (objects, ends), (objects, _walk_ends(without, since)))
+    rows, *walks = _walked_together(repo, (form, ends), (objects, ends), (objects, _walk_ends(without, since)))
     same = dict[int, int]()  # a bit for each group, and of equal numbers one
 
     def hand_down(mask: int, oids: Iterable[bytes], found: dict[bytes, int]) -> None:
@@ -251,7 +251,7 @@ def disk_bytes_by(
     for place, tips in enumerate(groups):
         hand_down(1 << place, map(bytes.fromhex, tips), above)
     apart, commits = {*above}, set[bytes]()
-    for row in next(walks).decode("ascii").splitlines():
+    for row in rows.decode("ascii").splitlines():
         commit, tree, *parents = map(bytes.fromhex, row.split())
         commits.add(commit)
         hand_down(above.get(commit, 0), parents, above)
@@ -339,17 +339,10 @@ def _walked(repo: Repo, *words: str, stdin: bytes = b"") -> bytes:
     return _whole(repo.git.run("rev-list", _MISSING, *words, stdin=stdin))
 
 
-def _walked_together(repo: Repo, *walks: tuple[Sequence[str], bytes]) -> Iterator[bytes]:
-    """Yield what several walks say that run at a time, each with words and its ends."""
-    running = list[Process]()
-    try:
-        for words, stdin in walks:
-            running.append(repo.git.start("rev-list", _MISSING, *words, "--stdin", stdin=stdin))
-        while running:
-            yield _whole(running.pop(0).finish())
-    finally:
-        for process in running:
-            process.stop()
+def _walked_together(repo: Repo, *walks: tuple[Sequence[str], bytes]) -> list[bytes]:
+    """Return what several walks say that run at a time, each with words and its ends."""
+    started = [repo.git.start("rev-list", _MISSING, *words, "--stdin", stdin=stdin) for words, stdin in walks]
+    return [*map(_whole, together(started))]
 
 
 def _whole(result: Result) -> bytes:
