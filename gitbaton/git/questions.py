@@ -68,9 +68,11 @@ def commit_named(repo: Repo, name: str) -> Oid | None:
     return commit if told.code == 0 and OID.match(commit) else None
 
 
-def matching(repo: Repo, pattern: str) -> list[tuple[str, str]]:
-    """Return keys that match a regular expression, with their values, from every scope, but for what our own calls say."""
-    items = zsplit(Git(repo.git.directory, repo.git.env).run("config", "-z", "--get-regexp", pattern).out)
+def matching(repo: Repo, pattern: str, *, local: bool = False) -> list[tuple[str, str]]:
+    """Return keys that match a regular expression, with their values, from every scope, but for what our own calls say; or from
+    the repository's own configuration alone."""
+    scope = ("--local",) if local else ()
+    items = zsplit(Git(repo.git.directory, repo.git.env).run("config", *scope, "-z", "--get-regexp", pattern).out)
     return [(key, text) for key, _, text in (item.partition("\n") for item in items)]
 
 

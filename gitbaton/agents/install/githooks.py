@@ -222,15 +222,18 @@ def _remove_config(draft: HooksDraft, pairs: Iterable[tuple[str, str]]) -> None:
 
 def _config_hook_values(repo: Repo, events: Sequence[str] = ALL) -> list[tuple[str, str]]:
     """The settings of config hooks of ours, whatever repository they were written for."""
-    keys = (f"hook.baton-{event}.{name}" for event in events for name in ("event", "command"))
-    return [(key, text) for key in keys for text in questions.local_values(repo, key)]
+    keys = [f"hook.baton-{event}.{name}" for event in events for name in ("event", "command")]
+    found = questions.matching(repo, r"^hook\.baton-.*\.(event|command)$", local=True)
+    return [(key, text) for key in keys for said, text in found if said == key]
 
 
 def installed(repo: Repo) -> bool:
     """Whether hooks of git were installed here: install left its memory, scripts or settings, also where some are gone."""
     places = [os.path.join(repo.shared_dir, "installed"), script_folder(repo)]
-    ours = any(is_ours(read(os.path.join(hooks_folder(repo), event))) for event in ALL)
-    return ours or any(map(os.path.lexists, places)) or bool(_config_hook_values(repo))
+    if any(map(os.path.lexists, places)):
+        return True
+    folder = hooks_folder(repo)
+    return any(is_ours(read(os.path.join(folder, event))) for event in ALL) or bool(_config_hook_values(repo))
 
 
 def has_config_hook(repo: Repo, event: str) -> bool:

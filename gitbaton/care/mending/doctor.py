@@ -422,11 +422,11 @@ def _locks(baton: Baton) -> Iterator[DoctorFinding]:
 
 
 def _history(baton: Baton) -> Iterator[DoctorFinding]:
-    total = 0
-    for track, tip in baton.store.chains()[0].items():
-        try:
-            oids = baton.repo.objects.first_parents(tip)
-        except GitError:  # said of its ref
+    total, tips = 0, baton.store.chains()[0]
+    walked = baton.repo.objects.chains(tips.values())
+    for track, tip in tips.items():
+        oids = walked.get(tip, [])
+        if len(oids) < 2:  # it leads to no chain, which is said of its ref
             continue
         total += len(oids) - 1
         if torn := baton.store.torn(track, oids):
