@@ -50,7 +50,7 @@ from gitbaton.git.reffiles import below, there
 from gitbaton.git.repo import Repo
 
 if TYPE_CHECKING:
-    from typing import TypeVar
+    from typing import Any, TypeVar
 
     R = TypeVar("R")
     T = TypeVar("T")
@@ -113,6 +113,7 @@ class Chains:
         self._places: dict[Oid, int] = {}
         self._stream: Iterator[Object | None] = iter(())
         self._next = 0
+        self.metas: Mapping[Oid, Any] = {}  # what ``meta`` has read, by its trees
         self.kept: KeptChains | None = None  # chains that were read, by their tips
         self.pick: Callable[[Sequence[Oid], int | None], dict[Oid, list[Oid]]] | None = None  # where only some are wanted
 

@@ -32,6 +32,7 @@ MOST_BYTES = 200  # of a pin's name
 _PIN = re.compile(rb"([1-9][0-9]{0,8})\n(?:([^\n]+)\n)?\Z")
 _FOLDER = re.compile(rb"[0-9a-f]{2}\Z")
 _MAX_TREE = 64 << 20
+_METAS = 3  # that a store keeps: ours, a remote's and both together
 
 
 @value
@@ -109,7 +110,15 @@ def _said(store: Chains, ref: str) -> Meta:
         raise RecordError(
             f"{in_quotes(ref)} is not what gitbaton writes: its commit does not say '{_MESSAGE.decode().strip()}'"
         )
-    folders = {e.name: e for e in _entries(store, ref, "", commit.tree)}
+    known: Meta | None = store.metas.get(commit.tree)
+    made = known or _of_tree(store, ref, commit.tree)
+    if known is None:
+        store.metas = {**dict(list(store.metas.items())[1 - _METAS :]), commit.tree: made}
+    return made
+
+
+def _of_tree(store: Chains, ref: str, tree: Oid) -> Meta:
+    folders = {e.name: e for e in _entries(store, ref, "", tree)}
     for name, entry in folders.items():
         if name not in (_PINS, _PRUNED, _FORGOTTEN) or not entry.is_tree:
             raise _strange(ref, name.decode("utf-8", "backslashreplace"))
