@@ -190,13 +190,14 @@ class Look:
 
     def table(self, columns: Sequence[Column], rows: Iterable[Sequence[Cell | str]], *, heading: bool = False) -> Iterator[str]:
         """Yield rows in columns, one line each, none longer than the screen is wide: columns go where there is no room, then
-        the last one is cut. A column without any text is left out. Of many rows a screen gets the first ones while others are
-        made: where these need more room, columns are wider from there on."""
+        the last one is cut. A column without any text is left out. Of many rows that are still to be made a screen gets the
+        first ones while others are: where these need more room, columns are wider, or go, from there on."""
+        size = None if self.columns is None or isinstance(rows, Sequence) else _PART
         rows, natural = iter(rows), dict[int, int]()
-        part, ends = list(islice(rows, None if self.columns is None else _PART)), heading
+        part, ends = list(islice(rows, size)), heading
         while part or ends:
             yield from self._part(columns, part, natural, heading=ends)
-            part, ends = list(islice(rows, _PART)), False
+            part, ends = list(islice(rows, size)), False
 
     def _part(
         self, columns: Sequence[Column], rows: Sequence[Sequence[Cell | str]], natural: dict[int, int], *, heading: bool

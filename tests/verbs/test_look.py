@@ -153,3 +153,15 @@ def test_a_screen_gets_the_first_rows_while_others_are_made(repo: Sandbox) -> No
     look.columns = 80
     assert list(look.table((Column(name="a"), Column(name="b")), [], heading=True)) == ["a  b"]
     assert list(look.table(columns, [])) == []
+
+
+def test_what_is_made_already_stands_in_the_same_columns_from_the_first_row_to_the_last(repo: Sandbox) -> None:
+    look = looked(repo)
+    look.columns = 40
+    names = ["x" * (38 if number == 1500 else 2) for number in range(2500)]
+    heading, *rest = look.table(
+        (Column(name="AGE", goes=1), Column(name="STEP")), [(name, "end") for name in names], heading=True
+    )
+    assert heading == "STEP" and {*rest} == {"end"}
+    long = list(look.table((Column(), Column()), [(name[:9], "code") for name in names]))
+    assert {line.index("code") for line in long} == {11}

@@ -420,6 +420,8 @@ class Chains:
             raw=raw,
             checkpoint=checkpoint if checkpoint.track == track else replace(checkpoint, track=track),
             foreign=stored.foreign,
+            restored=stored.restored,
+            back=stored.back,
         )
 
     def walk(self, start: Oid) -> list[Oid]:
