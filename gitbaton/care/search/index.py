@@ -269,6 +269,7 @@ class _Update:
         self.sessions = set[str]()
         self.sweep = False
         self.walked = dict[Oid, list[Oid]]()
+        self.later = list[tuple[str, Oid, dict[Oid, int]]]()  # refs of which nothing had to be read, written together
 
     def run(self, moved: Sequence[str]) -> int:
         """Read what is new at the refs that moved, the tracks first, and take out what none has any more."""
@@ -283,8 +284,10 @@ class _Update:
             except sqlite3.OperationalError as error:
                 if "locked" not in str(error) and "busy" not in str(error):
                     raise
-                return len(moved) - number
+                return len(moved) - number + len(self.later)
         with self.index.writing():
+            for ref, tip, known in self.later:
+                self._link(ref, tip, known)
             gone = {str(ref) for (ref,) in self.index.all("SELECT name FROM ref")} - self.refs.keys()
             for ref in gone:
                 self._forget(ref)
@@ -354,14 +357,15 @@ class _Update:
         drops = dropping(store, [remote]) if (remote := (remote_of(ref) or ("",))[0]) else NOTHING
         problems = list[Problem]()
         fresh.reverse()
-        for start in range(0, len(fresh), _BATCH):
-            part = fresh[start : start + _BATCH]
-            known = {oid: number for oid in part if (number := self._written_again(oid, drops))}
-            unread = [oid for oid in part if oid not in known]
-            read = list(store.objects.read_many(unread, MAX_COMMIT))
+        known = {oid: number for oid in fresh if (number := self._written_again(oid, drops))}
+        unread = [oid for oid in fresh if oid not in known]
+        if not unread:
+            self.later.append((ref, tip, known))
+        for start in range(0, len(unread), _BATCH):
+            part = unread[start : start + _BATCH]
+            read = list(store.objects.read_many(part, MAX_COMMIT))
             with self.index.writing():
-                self.db.executemany("INSERT OR REPLACE INTO link VALUES (?, ?)", known.items())
-                for oid, found in zip(unread, read, strict=True):
+                for oid, found in zip(part, read, strict=True):
                     try:
                         stored: Stored | None = store.stored(found, track, oid)
                     except RecordError as error:
@@ -370,8 +374,13 @@ class _Update:
                     if stored is not None:
                         turn = self._turn(stored, track) if not drops.dropped(stored.id) else 0
                         self.db.execute("INSERT OR REPLACE INTO link VALUES (?, ?)", (oid, turn))
-        with self.index.writing():
-            self._note(ref, tip, problems)
+                if start + _BATCH >= len(unread):
+                    self._link(ref, tip, known, problems)
+
+    def _link(self, ref: str, tip: Oid, known: Mapping[Oid, int], problems: Iterable[Problem] = ()) -> None:
+        """Note that commits of a ref's chain are checkpoints that the index has, and that all of the ref was read."""
+        self.db.executemany("INSERT OR REPLACE INTO link VALUES (?, ?)", known.items())
+        self._note(ref, tip, problems)
 
     def _written_again(self, commit: Oid, drops: Meta) -> int:
         """Return the number of the checkpoint of a commit that this process has written again, or read; 0 where that is not
@@ -467,12 +476,11 @@ class _Update:
         linked = self.db.execute("SELECT turn.oid, link.oid FROM turn JOIN link ON turn = turn.id")
         left = [(commit,) for oid, commit in linked if drops.dropped(str(oid)) and commit not in own]
         self.db.executemany("UPDATE link SET turn = 0 WHERE oid = ?", left)
-        sql = "SELECT id, session FROM turn WHERE NOT EXISTS (SELECT 1 FROM link WHERE turn = turn.id)"
-        gone_turns = self.index.all(sql)
-        marks = "SELECT id FROM mark WHERE turn = ? AND talk = 0"
-        self.index.remove([row[0] for number, _ in gone_turns for row in self.db.execute(marks, (number,))])
-        self.db.executemany("DELETE FROM turn WHERE id = ?", ((number,) for number, _ in gone_turns))
-        self.sessions |= {str(session) for _, session in gone_turns if session}
+        gone_turns = "FROM turn WHERE NOT EXISTS (SELECT 1 FROM link WHERE turn = turn.id)"
+        marks = self.index.all(f"SELECT id FROM mark WHERE talk = 0 AND turn IN (SELECT id {gone_turns})")
+        self.index.remove([row[0] for row in marks])
+        self.sessions |= {str(session) for (session,) in self.index.all(f"SELECT DISTINCT session {gone_turns}") if session}
+        self.db.execute(f"DELETE {gone_turns}")
 
 
 def _words(baton: Baton, stored: Stored, *, whole: bool) -> Iterator[tuple[int, str]]:
