@@ -11,9 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from gitbaton.care.mending.doctor import examine
 from tests.kit import Sandbox
 from tests.kit.agents import path_without_us
 from tests.kit.manytracks import many_tracks
+from tests.kit.moments import Args, at
 from tests.kit.tiers import some
 
 
@@ -231,6 +233,20 @@ def test_an_old_git(well: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     old.chmod(0o755)
     monkeypatch.setenv("PATH", f"{old.parent}{os.pathsep}{os.environ['PATH']}")
     assert mended(well) == {"git"}
+
+
+@pytest.mark.deep
+def test_many_tracks_are_looked_at_by_as_many_processes_as_two(well: Sandbox) -> None:
+    counts = list[int]()
+    for names in ("a", "bcdefg"):
+        for name in names:
+            well.ok("snapshot", "--track", name, "--step", name)
+        began = list[Args]()
+        with well.open(door="binary") as opened, at("os.posix_spawn", lambda _: True, began.append):
+            history = next(found.text for found in examine(opened) if found.name == "history")
+        counts.append(len(began))
+        assert history == f"{2 if len(names) == 1 else 8} checkpoints"
+    assert counts[0] == counts[1] > 0
 
 
 @pytest.mark.deep
