@@ -182,6 +182,28 @@ class Objects(Protocol):
         """Close processes and handles."""
 
 
+class ReadAhead:
+    """Reader of objects that reads each once, and many together that will be asked for one by one."""
+
+    def __init__(self, objects: Objects) -> None:
+        self.objects, self.algorithm = objects, objects.algorithm
+        self.seen: dict[str, Object | None] = {}
+
+    def take(self, oids: Iterable[Oid], limit: int = MAX_READ) -> list[Object]:
+        """Read many objects, as ``Objects.read_many``; return those that can be read."""
+        wanted = [*dict.fromkeys(oids)]
+        asked = [oid for oid in wanted if oid not in self.seen]
+        read = zip(asked, self.objects.read_many(asked, limit), strict=True)
+        self.seen |= {oid: found for oid, found in read if found is not None}  # whoever asks for another hears why not
+        return [found for oid in wanted if (found := self.seen.get(oid)) is not None]
+
+    def read(self, spec: str, limit: int = MAX_READ) -> Object | None:
+        """See Objects."""
+        if spec not in self.seen:
+            self.seen[spec] = self.objects.read(spec, limit)
+        return self.seen[spec]
+
+
 def is_oid(algorithm: Algorithm, spec: str) -> bool:
     """Whether a spec is a full object id of this object format."""
     return len(spec) == _HEX_LENGTH[algorithm] and OID.match(spec) is not None
@@ -472,6 +494,15 @@ def walk_notes(objects: Objects, tree: Oid, beside: Oid | None = None, spent: st
             yield from walk_notes(objects, entry.oid, below, spent + entry.name.decode())
         elif not entry.is_tree and _DIGITS.match(entry.name) and len(spent) + len(entry.name) == length:
             yield spent + entry.name.decode(), entry.oid
+
+
+def take_notes(objects: ReadAhead, tree: Oid) -> None:
+    """Read all trees of a notes tree, those of one level together. Raises RecordError for one that is malformed."""
+    level = [tree]
+    while level:
+        found = objects.take(level, MAX_TREE)
+        trees = (parse_tree(item.data, objects.algorithm) for item in found if item.kind == "tree" and item.data is not None)
+        level = [entry.oid for entries in trees for entry in entries if _is_fan(entry) and entry.oid not in objects.seen]
 
 
 def exchange_notes(objects: Objects, tree: Oid, blobs: Mapping[Oid, Oid | None]) -> list[NewObject]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 
 from gitbaton.base.codec import Json, canonical, encode_track, parse, parse_transcript
 from gitbaton.base.errors import RecordError
@@ -11,15 +12,18 @@ from gitbaton.base.values import cast, value
 from gitbaton.checkpoints.baton import Baton
 from gitbaton.checkpoints.store.refs import TRANSCRIPTS
 from gitbaton.git.objects import (
+    MAX_TREE,
     NewObject,
     Object,
     Objects,
+    ReadAhead,
     TreeEntry,
     author_at,
     commit_data,
     entries_of,
     new_object,
     parse_commit,
+    parse_tree,
     tree_data,
 )
 
@@ -115,6 +119,20 @@ def kept(objects: Objects, oid: Oid, agent: str, session: str) -> StoredConversa
         raise RecordError(f"commit {oid} does not hold the chunks of a conversation")
     position, size, exact = _parsed(objects, top[1].oid, agent, session)
     return StoredConversation(commit=oid, position=position, chunks=tuple(e.oid for e in entries), size=size, exact=exact)
+
+
+def ahead(objects: Objects, oids: Iterable[Oid]) -> Objects:
+    """Return a reader for ``kept`` that has read together what it asks for of many stored conversations, as far as that can be
+    read."""
+    reader = ReadAhead(objects)
+    commits = [item.data for item in reader.take(oids) if item.kind == "commit" and item.data is not None]
+    with suppress(RecordError):  # it is said of that conversation
+        top = reader.take([parse_commit(data).tree for data in commits], MAX_TREE)
+        trees = [parse_tree(item.data, objects.algorithm) for item in top if item.kind == "tree" and item.data is not None]
+        parts = {name: [e.oid for tree in trees for e in tree if e.name == name] for name in (b"chunks", b"meta")}
+        reader.take(parts[b"chunks"], MAX_TREE)
+        reader.take(parts[b"meta"])
+    return cast(Objects, reader)
 
 
 def _tree(objects: Objects, oid: Oid, where: Oid) -> list[TreeEntry]:

@@ -9,7 +9,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from zlib import compress
 
-from gitbaton.agents.transcripts.layout import kept
+from gitbaton.agents.transcripts.layout import ahead, kept
 from gitbaton.base.clients import NAMES
 from gitbaton.base.codec import decode, decode_track, in_quotes
 from gitbaton.base.errors import BatonError, GitError, RecordError
@@ -35,7 +35,7 @@ from gitbaton.checkpoints.store.refs import (
 )
 from gitbaton.git import objectlists
 from gitbaton.git.damage import loose, torn
-from gitbaton.git.objects import NewObject, Object, RefChange, object_id, parse_commit, parse_tree
+from gitbaton.git.objects import NewObject, Object, Objects, RefChange, object_id, parse_commit, parse_tree
 from gitbaton.git.repo import Repo
 from gitbaton.git.worktree.heldbytes import HeldStore
 from gitbaton.langgraph.threads.names import LATE, names_of
@@ -212,10 +212,11 @@ def _found(
         chains, amiss = _chains(store, asked, broken, brief=False)
     broken |= amiss
     conversations: list[Conversation] = []
-    for ref, oid in sorted(asked.items()):
-        name = conversation_name(ref) if ref not in broken else None
+    named = [(ref, oid, name) for ref, oid in sorted(asked.items()) if ref not in broken and (name := conversation_name(ref))]
+    reader = ahead(store.objects, (oid for _, oid, _ in named))
+    for ref, oid, name in named:
         try:
-            conversations += [_conversation(store, ref, oid, *name)] if name else []
+            conversations.append(_conversation(reader, ref, oid, *name))
         except (RecordError, GitError) as error:
             broken[ref] = error.message
     tips = {tip_ref(chain.name): chain for ref, chain in chains.items() if ref.startswith(CHAINS)}
@@ -317,12 +318,13 @@ def _check_tips(store: Store, refs: Mapping[str, Oid], shown: Mapping[str, Oid],
             broken[ref] = error.message
 
 
-def _conversation(store: Store, ref: str, tip: Oid, agent: str, session: str) -> Conversation:
+def _conversation(objects: Objects, ref: str, tip: Oid, agent: str, session: str) -> Conversation:
     """Read a stored conversation. Raises RecordError for what is none."""
     try:
-        kept(store.objects, tip, agent, session)
-        commit = store.commit(tip)
-        seconds = int((commit.author if commit is not None else b"").rsplit(b" ", 2)[1])
+        kept(objects, tip, agent, session)
+        commit = objects.read(tip)
+        author = parse_commit(commit.data).author if commit is not None and commit.data else b""
+        seconds = int(author.rsplit(b" ", 2)[1])
         newest = datetime.fromtimestamp(seconds, UTC)
     except (RecordError, ValueError, IndexError, OverflowError) as error:
         raise RecordError(str(error)) from None

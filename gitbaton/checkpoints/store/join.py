@@ -27,6 +27,7 @@ from gitbaton.git.objects import (
     Object,
     Objects,
     RawCommit,
+    ReadAhead,
     RefChange,
     commit_data,
     edit_many_notes,
@@ -35,6 +36,7 @@ from gitbaton.git.objects import (
     object_id,
     parse_commit,
     parse_tree,
+    take_notes,
     walk_notes,
 )
 from gitbaton.git.publish import publish
@@ -520,10 +522,12 @@ def plan_notes(
     """
     old, tree = store.notes_tree() if onto is None else onto
     pending = _Pending(store.objects)
-    blobs = _without(store.objects, tree, removed, full, settle) if tree and removed else {}
+    if tree and removed:
+        take_notes(pending, tree)
+    blobs = _without(pending, tree, removed, full, settle) if tree and removed else {}
     if tree and blobs:
         texts = {blob: text and new_object(pending.algorithm, "blob", text) for blob, text in blobs.items()}
-        made = exchange_notes(store.objects, tree, {blob: new.oid if new else None for blob, new in texts.items()})
+        made = exchange_notes(cast(Objects, pending), tree, {blob: new.oid if new else None for blob, new in texts.items()})
         pending.add(made)
         tree = made[-1].oid
     elif not notes:
@@ -540,7 +544,7 @@ def plan_notes(
 
 
 def _without(
-    objects: Objects,
+    objects: ReadAhead,
     tree: Oid,
     removed: Collection[Oid],
     full: Callable[[Oid, bytes], bytes] | None,
@@ -549,11 +553,11 @@ def _without(
     """Return the blobs of a notes tree that have entries of checkpoints, or had some, and their text without these. Raises
     RecordError for one that cannot be read."""
     named: dict[Oid, Oid] = {}
-    for target, blob in walk_notes(objects, tree):
+    for target, blob in walk_notes(cast(Objects, objects), tree):
         named.setdefault(blob, target)
     gone = frozenset(removed)
     changed: dict[Oid, bytes] = {}
-    for (blob, target), found in zip(named.items(), objects.read_many(list(named), _LARGEST), strict=True):
+    for (blob, target), found in zip(named.items(), objects.objects.read_many(list(named), _LARGEST), strict=True):
         if found is None or found.data is None:
             raise RecordError(f"the note of {target} cannot be read, so that nothing can be removed from it")
         note = parse_note(found.data)
@@ -608,13 +612,12 @@ def _all_text(one: bytes, other: bytes) -> bytes:
     return b"".join(sorted(paragraph + b"\n\n" for paragraph in first | second)).removesuffix(b"\n")
 
 
-class _Pending:
+class _Pending(ReadAhead):
     """Objects to read from, with trees on top that are not written yet."""
 
     def __init__(self, objects: Objects) -> None:
-        self.objects, self.algorithm = objects, objects.algorithm
+        super().__init__(objects)
         self.made: dict[Oid, NewObject] = {}
-        self.seen: dict[Oid, Object | None] = {}
 
     def add(self, items: Iterable[NewObject]) -> None:
         """Make trees known."""
@@ -625,9 +628,7 @@ class _Pending:
         item = self.made.get(spec)
         if item is not None:
             return Object(oid=item.oid, kind=item.kind, size=len(item.data), data=item.data)
-        if spec not in self.seen:
-            self.seen[spec] = self.objects.read(spec, limit)
-        return self.seen[spec]
+        return super().read(spec, limit)
 
     def below(self, root: Oid) -> list[NewObject]:
         """Return the new trees that a root reaches, what they point at first."""

@@ -4,25 +4,32 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
+from contextlib import closing
 from pathlib import Path
+from typing import cast
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from gitbaton.base.errors import RecordError
 from gitbaton.git.objects import (
     Objects,
+    ReadAhead,
     TreeEntry,
     commit_data,
     edit_many_notes,
     edit_notes,
     find_notes,
     new_object,
+    take_notes,
     tree_data,
     walk_notes,
 )
 from gitbaton.git.repo import discover
 from tests.kit import Sandbox
+from tests.kit.moments import Args, at
+from tests.kit.threads import git_called
 from tests.kit.tiers import some
 
 REF = "refs/notes/checkpoints"
@@ -125,6 +132,26 @@ def test_mixed_fan_out_is_one_note_afterwards(repo: Sandbox) -> None:
     publish(repo, objects, made[-1].oid)
     assert listed(repo) == {oid, *others}
     repo.fsck()
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("count", [3, 700])
+def test_trees_that_were_taken_together_are_walked_without_another_look(repo: Sandbox, count: int) -> None:
+    with closing(discover(str(repo.path), door="binary")) as opened:
+        objects = opened.objects
+        tree = ours(objects, ids(count))
+        assert tree is not None
+        reader = ReadAhead(objects)
+        take_notes(reader, tree)
+        began, rows = list[Args](), {*walk_notes(objects, tree)}
+        objects.close()  # whoever asks has to start a process again
+        with at("os.posix_spawn", git_called("cat-file"), began.append):
+            assert {*walk_notes(cast(Objects, reader), tree)} == rows and len(rows) == count
+        assert not began
+        missing = new_object("sha1", "tree", b"").oid[::-1]
+        with pytest.raises(RecordError, match=f"notes tree {missing} cannot be read"):
+            take_notes(reader, missing)
+            list(walk_notes(cast(Objects, reader), missing))
 
 
 @pytest.mark.deep
