@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import zlib
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from gitbaton.checkpoints.restore import attribution
 from gitbaton.checkpoints.store import chain, facts, selection
 from gitbaton.cli import look
 from tests.kit import Sandbox
-from tests.kit.damage import LEFT, MENDED, OTHER, THEIRS, TRACK, scene
+from tests.kit.damage import LEFT, MENDED, OTHER, THEIRS, TRACK, file_of, scene
 from tests.kit.tiers import some
 
 Answer = tuple[int, str, str]
@@ -135,6 +136,26 @@ def test_what_is_damaged_since_is_told_as_without_them(box: Sandbox, monkeypatch
     assert kept(box).exists()
     DAMAGES[kind](box)
     answers(box, monkeypatch, NEVER)  # the first command may put something in order
+    with_them = answers(box, monkeypatch, 1)
+    kept(box).unlink()
+    assert answers(box, monkeypatch, NEVER) == with_them
+
+
+@pytest.mark.deep
+def test_a_record_that_has_become_another_one_since_stops_no_second_command(
+    box: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers(box, monkeypatch, 1)
+    file = file_of(box, f"{TRACK}~3")
+    whole = zlib.decompress(file.read_bytes())
+    file.chmod(0o644)
+    file.write_bytes(zlib.compress(whole.replace(b'"note": "', b'"nota": "')))
+    for name in ("MANY", "_GROUP"):
+        monkeypatch.setattr(parallel, name, 1)
+    first = box.here("log", "--all", "--no-fold")
+    assert (first.code, first.out) == (128, "") and first.err.startswith("fatal: commit ") and not kept(box).exists()
+    again = box.here("log", "--all", "--no-fold")
+    assert again.code == 0 and again.out and "is left out: record: " in again.err
     with_them = answers(box, monkeypatch, 1)
     kept(box).unlink()
     assert answers(box, monkeypatch, NEVER) == with_them
