@@ -28,7 +28,7 @@ FOLDER = {"tempfile", "shutil"}  # the one imports the other
 # A command line, and what of it is needed.
 NEEDED: dict[str, set[str]] = {
     "": LISTED | {"gitbaton.runs", "gitbaton.git.worktree"},
-    "resume": LISTED | WORDS | {"gitbaton.runs"},
+    "resume": LISTED | {"gitbaton.runs"},
     "resume --porcelain": {"gitbaton.runs"},
     "verify": {"gitbaton.git.worktree"},
     "status": LISTED | {"gitbaton.git.worktree"},

@@ -23,7 +23,6 @@ from gitbaton.base.errors import (
 )
 from gitbaton.base.model import Oid
 from gitbaton.base.values import TYPE_CHECKING, replace, value
-from gitbaton.care.scanning import Hit
 from gitbaton.checkpoints.baton import Baton
 from gitbaton.checkpoints.store import CHAINS, NOTES, Store
 from gitbaton.checkpoints.store import meta as metas
@@ -47,6 +46,8 @@ from gitbaton.runs.journal.values import run_of
 
 if TYPE_CHECKING:
     from typing import TypeVar
+
+    from gitbaton.care.scanning import Hit
 
     R = TypeVar("R", "Fetched", "Joined")
     T = TypeVar("T")

@@ -26,8 +26,6 @@ from gitbaton.base.errors import (
 from gitbaton.base.model import Oid
 from gitbaton.base.system.files import read_or_none
 from gitbaton.base.values import TYPE_CHECKING, replace, value
-from gitbaton.care import scanning
-from gitbaton.care.scanning.objects import behind
 from gitbaton.care.sync.items import (
     OURS,
     Choice,
@@ -73,6 +71,8 @@ from gitbaton.langgraph.threads.names import LATE, THREADS, late_ref, ref_of
 
 if TYPE_CHECKING:
     from typing import TypeVar
+
+    from gitbaton.care.scanning import Hit
 
     T = TypeVar("T")
 _ATOMIC = "atomic"
@@ -264,7 +264,7 @@ class _Push:
         keeping.enter_context(stored(self.baton.repo, objects))
         moving = {move.asked for move in made.moves if move.changes and move.item}
         known = agreed(self.line, self.place, moving)
-        planned, answers = made.moves, _Answers(self.baton.repo)
+        planned, answers = made.moves, _Asked(self.baton.repo)
         public = haves.ask(lambda oids: exposure(self.baton, planned, oids, known, answers), lambda found: found is None)
         made = replace(made, exposure=public)
         if public is not None and not self._agree(public):
@@ -284,20 +284,12 @@ class _Push:
         wants = [move.new for move in moves if move.changes and move.new is not None]
         if public is None and wants:
             made = replace(made, bytes=haves.ask(lambda oids: weight(self.baton, wants, oids)))
-        hits: Sequence[scanning.Hit] = ()
-        if self.manner.scan and wants:
-            fresh = [move.item[1:] for move in moves if move.kind == "thread" and move.action == "new"]
-            named = {f"name of {called(name)}": "\n".join(name) for name in fresh}
-            hits = haves.ask(lambda oids: scanning.lacking(self.baton, wants, oids, named), lambda found: not found)
-        elif wants:
-            hits = haves.ask(lambda oids: scanning.ungated(self.baton, wants, oids), lambda found: not found)
-        files = list(dict.fromkeys(hit.path for hit in hits if hit.kind == scanning.NAMED))
+        hits, files = self._hits(haves, moves, wants) if wants else ([], [])
         made = replace(made, warnings=(*made.warnings, *_by_name(files, in_quotes(self.shown))))
-        hits = [hit for hit in hits if hit.kind != scanning.NAMED]
-        files = [move.new for move in moves if move.changes and move.kind in ("track", "run") and move.new is not None]
+        tips = [move.new for move in moves if move.changes and move.kind in ("track", "run") and move.new is not None]
         found: Sequence[Pointer] = ()
-        if files:  # a note, and a state of a thread, is no file, and holds ids that look like a pointer's
-            found = haves.ask(lambda oids: pointers(self.baton, files, oids), lambda found: not found)
+        if tips:  # a note, and a state of a thread, is no file, and holds ids that look like a pointer's
+            found = haves.ask(lambda oids: pointers(self.baton, tips, oids), lambda found: not found)
         self.sends = sendable(self.baton, found)
         self.hooked = any(pointer.keeper == OTHER for pointer in found) and bool(self.line.push_hook())
         refs = [move.ref for move in moves if move.changes and move.kind and move.new]
@@ -306,6 +298,20 @@ class _Push:
         if hits or not self.manner.write or not any(move.changes for move in moves):
             return replace(made, hits=tuple(hits))
         return self._send(made, {item.oid for item in objects}, rewriting=rewriting)
+
+    def _hits(self, haves: _Haves, moves: Sequence[Move], wants: Sequence[Oid]) -> tuple[list[Hit], list[str]]:
+        """Return what must not leave of what the remote lacks, and the files with names that say that they hold secrets."""
+        from gitbaton.care import scanning
+
+        found: Sequence[Hit]
+        if self.manner.scan:
+            fresh = [move.item[1:] for move in moves if move.kind == "thread" and move.action == "new"]
+            named = {f"name of {called(name)}": "\n".join(name) for name in fresh}
+            found = haves.ask(lambda oids: scanning.lacking(self.baton, wants, oids, named), lambda found: not found)
+        else:
+            found = haves.ask(lambda oids: scanning.ungated(self.baton, wants, oids), lambda found: not found)
+        files = dict.fromkeys(hit.path for hit in found if hit.kind == scanning.NAMED)
+        return [hit for hit in found if hit.kind != scanning.NAMED], [*files]
 
     def _look(self) -> RemoteRefs:
         """Return what the remote has, with the objects that a comparison needs; what is known already counts once."""
@@ -484,7 +490,7 @@ def _parts(moves: Iterable[Move]) -> list[dict[str, tuple[Oid | None, Oid | None
     return [part for part in parts if part]
 
 
-class _Answers:
+class _Asked:
     """Git's answers to questions of objects, which never change: each question is asked once."""
 
     def __init__(self, repo: Repo) -> None:
@@ -568,7 +574,7 @@ def exposure(
     moves: Sequence[Move],
     haves: Sequence[Oid],
     agreed: Collection[Item] = (),
-    answers: _Answers | None = None,
+    answers: _Asked | None = None,
 ) -> Exposure | None:
     """Return what becomes public by those moves that need agreement; None where none does.
 
@@ -582,7 +588,7 @@ def exposure(
     runs = [move for move in fresh if move.kind == "run"]
     asked = [move for move in moves if move.kind == "track" and move.new and move.action == "new"]
     more = [move for move in fresh if move.kind == "track" and move.action != "new"]
-    private = partial(_private, baton, answers or _Answers(baton.repo), haves)
+    private = partial(_private, baton, answers or _Asked(baton.repo), haves)
 
     if more and any(private(more)):
         asked += [move for move in more if any(private([move]))]
@@ -627,7 +633,7 @@ def weight(baton: Baton, tips: Sequence[Oid], haves: Sequence[Oid]) -> int:
 
 
 def counted(
-    baton: Baton, moves: Sequence[Move], haves: Sequence[Oid], public: Exposure | None, answers: _Answers
+    baton: Baton, moves: Sequence[Move], haves: Sequence[Oid], public: Exposure | None, answers: _Asked
 ) -> tuple[Move, ...]:
     """Return the same moves; those of tracks say how many of the user's commits and how many untracked files the remote gets
     by them that no ref of its holds. ``public``: what was counted already. Of what the remote's track had only its tip is
@@ -648,7 +654,7 @@ def counted(
     return tuple(found.get(move.ref, move) for move in moves)
 
 
-def _private(baton: Baton, answers: _Answers, haves: Sequence[Oid], moves: Sequence[Move]) -> tuple[int, tuple[str, ...]]:
+def _private(baton: Baton, answers: _Asked, haves: Sequence[Oid], moves: Sequence[Move]) -> tuple[int, tuple[str, ...]]:
     """Return how many of the user's commits, and which untracked files, the remote gets by these moves and has not."""
     [(chains, commits)] = _sent(answers, [sorted({move.new for move in moves if move.new})], haves)
     [found] = _added(baton, answers, [chains])
@@ -670,7 +676,7 @@ def _range(tips: Sequence[Oid], haves: Sequence[Oid]) -> bytes:
     return "".join([*(f"{oid}\n" for oid in tips), *(f"^{oid}\n" for oid in haves)]).encode()
 
 
-def _sent(answers: _Answers, groups: Sequence[Sequence[Oid]], haves: Sequence[Oid]) -> list[tuple[list[list[str]], int]]:
+def _sent(answers: _Asked, groups: Sequence[Sequence[Oid]], haves: Sequence[Oid]) -> list[tuple[list[list[str]], int]]:
     """Return what is sent of chains with these tips, for each group of them: tree and parents of each commit in them, and how
     many others are the user's."""
     words = ("rev-list", "--no-commit-header", *_LENIENT, "--format=%H %T %P%n%s")
@@ -697,7 +703,7 @@ def _sent_of(found: Mapping[Oid, tuple[list[str], str]], tips: Sequence[Oid]) ->
     return chains, commits
 
 
-def _added(baton: Baton, answers: _Answers, groups: Sequence[Sequence[Sequence[str]]]) -> list[set[tuple[bytes, bytes]]]:
+def _added(baton: Baton, answers: _Asked, groups: Sequence[Sequence[Sequence[str]]]) -> list[set[tuple[bytes, bytes]]]:
     """Return the blobs and paths that trees and indexes of checkpoints hold and the HEAD of each does not: they are
     uncommitted. Each row of a group has the tree and the parents of a commit in a chain."""
     empty = new_object(baton.repo.layout.algorithm, "tree", b"").oid
@@ -760,7 +766,11 @@ def pointers(baton: Baton, wants: Sequence[Oid], haves: Sequence[Oid]) -> list[P
     found = [(paths[item.oid], kept_by(paths[item.oid], data), data) for item, data in contents(objects, small)]
     found = [row for row in found if row[1]]
     asked = sorted({os.fsdecode(path) for path, keeper, _ in found if keeper in (LFS, OTHER)})
-    drivers = behind(baton.repo, asked, wants) if asked else {}
+    drivers: Mapping[str, str] = {}
+    if asked:
+        from gitbaton.care.scanning.objects import behind
+
+        drivers = behind(baton.repo, asked, wants)
     rows = []
     for path, keeper, data in found:
         name = os.fsdecode(path)

@@ -328,7 +328,8 @@ class Chains:
     def lagging(self) -> list[Stored]:
         """Return the newest checkpoints of all tracks that their tip refs do not show yet; no more of the others is read than
         gives their ids."""
-        chains, shown = self.chains()[0], self.objects.refs(TIPS)
+        shown = self.objects.refs(CHAINS, REMOTES, TIPS)
+        chains = self.chains(shown)[0]
         found = []
         for (track, oid), item in zip(chains.items(), self.objects.read_many([*chains.values()], MAX_COMMIT), strict=True):
             raw = payload_in(item.data) if item is not None and item.data is not None else b""

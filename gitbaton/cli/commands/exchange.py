@@ -11,7 +11,6 @@ from gitbaton.base.codec import Json, bare, check_track, counted, in_quotes, pat
 from gitbaton.base.errors import MENDS, RecordError, UsageError
 from gitbaton.base.values import replace
 from gitbaton.care import sync
-from gitbaton.care.scanning import UNFILTERED, held, scanner
 from gitbaton.care.sync.items import Choice, Exposure, Fetched, Gathered, Item, Joined, Joining, Move, Pushing, called, said
 from gitbaton.care.sync.push import Manner
 from gitbaton.checkpoints.baton import Baton
@@ -316,6 +315,7 @@ def _push_text(look: Look, move: Move) -> str:
 
 def _tell_hits(baton: Baton, done: Pushing) -> None:
     """Print the place of each secret, and the hints."""
+    from gitbaton.care.scanning import UNFILTERED, held, scanner
     from gitbaton.cli.commands.finding import REMOVE, forgets, hit_place, placed, removes, unfiltered_hints
 
     text = scanner(baton).text

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from gitbaton.git import objectlists
+from gitbaton.git.objects import object_id
 from gitbaton.git.repo import Repo, discover
 from tests.kit import Sandbox
 
@@ -18,23 +19,20 @@ def opened(repo: Sandbox) -> Iterator[Repo]:
     found.close()
 
 
-def blobs(repo: Sandbox, count: int) -> list[str]:
-    made = [repo.run("git", "hash-object", "-w", "--stdin", stdin=f"{number}\n\n".encode() * 9) for number in range(count)]
-    return [done.out.strip() for done in made]
+MANY = 1200  # so many are read by two processes
 
 
 @pytest.mark.deep
-def test_of_many_objects_those_after_a_torn_one_of_another_process_are_read(
-    repo: Sandbox, opened: Repo, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    oids, missing = blobs(repo, 6), "1" * 40
-    assert objectlists.kinds(opened, [*oids, missing, ""]) == dict.fromkeys(oids, "blob")
-    monkeypatch.setattr(objectlists, "_WANTED", 4)
-    assert objectlists.kinds(opened, [*oids, missing]) == dict.fromkeys(oids, "blob")
-    path = repo.path / ".git" / "objects" / oids[1][:2] / oids[1][2:]
+def test_of_many_objects_those_after_a_torn_one_of_another_process_are_read(repo: Sandbox, opened: Repo) -> None:
+    texts = [b"%d\n" % number * 9 for number in range(MANY)]
+    repo.git("fast-import", "--quiet", stdin=b"".join(b"blob\ndata %d\n%s\n" % (len(text), text) for text in texts))
+    oids = [object_id("sha1", "blob", text) for text in texts]
+    assert objectlists.kinds(opened, [*oids, "1" * 40, ""]) == dict.fromkeys(oids, "blob")
+    torn = repo.git("hash-object", "-w", "--stdin", stdin=b"torn\n" * 99)
+    path = repo.path / ".git" / "objects" / torn[:2] / torn[2:]
     path.chmod(0o644)
     path.write_bytes(path.read_bytes()[:12])
-    assert objectlists.kinds(opened, oids) == dict.fromkeys([oids[0], *oids[3:]], "blob")
+    assert objectlists.kinds(opened, [torn, *oids]) == dict.fromkeys(oids[MANY // 2 - 1 :], "blob")
 
 
 def test_what_is_not_here_excludes_nothing(repo: Sandbox, opened: Repo) -> None:
