@@ -11,7 +11,6 @@ from gitbaton.base.codec import check_track, counted, in_quotes, os_error, plain
 from gitbaton.base.errors import (
     MENDS,
     BatonError,
-    GitError,
     NoAnswerError,
     NotFoundError,
     RecordError,
@@ -246,11 +245,8 @@ def run(place: str) -> None:
 
 def slack(baton: Baton) -> bool:
     """Whether a track is so long that something could go; one with an unreadable newest commit is not."""
-    for oid in baton.store.chains()[0].values():
-        with suppress(GitError):
-            if len(baton.repo.objects.first_parents(oid, AUTO_LAST + 2)) > AUTO_LAST + 1:
-                return True
-    return False
+    chains = baton.repo.objects.chains(baton.store.chains()[0].values())
+    return any(len(oids) > AUTO_LAST + 1 for oids in chains.values())
 
 
 def work(baton: Baton) -> str:
