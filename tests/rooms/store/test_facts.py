@@ -150,8 +150,6 @@ def test_a_record_that_has_become_another_one_since_stops_no_second_command(
     whole = zlib.decompress(file.read_bytes())
     file.chmod(0o644)
     file.write_bytes(zlib.compress(whole.replace(b'"note": "', b'"nota": "')))
-    for name in ("MANY", "_GROUP"):
-        monkeypatch.setattr(parallel, name, 1)
     first = box.here("log", "--all", "--no-fold")
     assert (first.code, first.out) == (128, "") and first.err.startswith("fatal: commit ") and not kept(box).exists()
     again = box.here("log", "--all", "--no-fold")
