@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from gitbaton.base.system import parallel
+from gitbaton.base.values import replace, waits
 from gitbaton.checkpoints import names
 from gitbaton.checkpoints.restore import attribution
 from gitbaton.checkpoints.store import chain, facts, selection
@@ -127,6 +128,19 @@ def test_of_two_that_write_at_once_one_wins(box: Sandbox, monkeypatch: pytest.Mo
         items = [both.store.whole().items for both in (one, other)]
     rows = set(kept(box).read_bytes().splitlines()[1:])
     assert items[0] == items[1] and rows and rows <= whole and answers(box, monkeypatch, 1) == told
+
+
+@pytest.mark.deep
+def test_what_is_read_later_is_what_is_read_at_once(box: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    answers(box, monkeypatch, 1)
+    with box.open(door="binary") as baton:
+        whole, brief = (baton.store.whole(brief=brief).items for brief in (False, True))
+        later = [stored for stored in brief if waits(stored)]
+        read = {stored.id: baton.store.read(stored) for stored in later}
+        assert len(later) > 3 and read == {stored.id: stored for stored in whole if stored.id in read}
+        assert not any(map(waits, read.values()))
+        back = replace(later[0], restored="a path")
+        assert waits(back) and baton.store.read(back) == replace(read[back.id], restored="a path")
 
 
 @some("kind", DAMAGES, share=SOME)
