@@ -534,8 +534,7 @@ class _CatFile(Coprocess):
     def _answer(self, known: Object) -> Object:
         """Return the object that was asked for. Raises as ``contents``."""
         deadline = time.monotonic() + self.timeout
-        found = _header(self.line(deadline))
-        if found is None or found.size != known.size:
+        if self.line(deadline) != f"{known.oid} {known.kind} {known.size}".encode():
             self.dead = True
             raise GitError(f"object {known.oid} cannot be read", MENDS)
         while len(self.buffer) <= known.size:
