@@ -424,8 +424,8 @@ class _Push:
         shown, first = in_quotes(self.shown), rows[0]
         now = self.line.listed(*(row.ref for row in rows), place=self.place)
         if any(now.get(row.ref) != self.there.get(row.ref) for row in rows):
-            there = in_shell(self.shown)
-            hint = f"git baton sync --threads {there}" if self.choice.threads else f"git baton sync {there}"
+            remote = in_shell(self.shown)
+            hint = f"git baton sync --threads {remote}" if self.choice.threads else f"git baton sync {remote}"
             return RemoteError(f"somebody else pushed to {shown} meanwhile", hint, kind="stale")
         said = f"{shown} does not move {in_quotes(first.ref)}, which nobody else moved: {with_words(first.reason, first.words)}"
         if "stale info" not in first.reason:  # a lock, which may be free in a moment
