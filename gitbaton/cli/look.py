@@ -202,7 +202,7 @@ class Look:
     def _part(
         self, columns: Sequence[Column], rows: Sequence[Sequence[Cell | str]], natural: dict[int, int], *, heading: bool
     ) -> Iterator[str]:
-        """Yield a part of a table; ``natural``: how wide each column's texts have been before, and will have been."""
+        """Yield a part of a table; ``natural``: the width of each column's texts so far, which this part adds to."""
         cells: list[Sequence[Cell]] = [[((c, ""),) if isinstance(c, str) else c for c in row] for row in rows]
         if heading:
             cells.insert(0, [((column.name, "heading"),) for column in columns])

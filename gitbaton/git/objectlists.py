@@ -15,7 +15,7 @@ from gitbaton.git.binary import BinaryObjects
 from gitbaton.git.objects import Algorithm, Object, Objects, is_oid, zero
 from gitbaton.git.reffiles import lying
 from gitbaton.git.repo import Repo
-from gitbaton.git.run import Git, checked, mends
+from gitbaton.git.run import Git, checked, halves, mends
 
 _WANTED = 1000
 _MUCH, _GATHER = 1 << 18, 0.001  # bytes of an output that is long, and seconds
@@ -341,8 +341,8 @@ def _walked(repo: Repo, *words: str, stdin: bytes = b"") -> bytes:
 
 def _walked_together(repo: Repo, *walks: tuple[Sequence[str], bytes]) -> list[bytes]:
     """Return what several walks say that run at a time, each with words and its ends."""
-    started = [repo.git.start("rev-list", _MISSING, *words, "--stdin", stdin=stdin) for words, stdin in walks]
-    return [*map(_whole, together(started))]
+    starting = (repo.git.start("rev-list", _MISSING, *words, "--stdin", stdin=stdin) for words, stdin in walks)
+    return [*map(_whole, together(starting))]
 
 
 def _whole(result: Result) -> bytes:
@@ -390,10 +390,8 @@ def are_there(repo: Repo, tips: Iterable[Oid], without: Collection[Oid] = ()) ->
 def kinds(repo: Repo, oids: Iterable[Oid]) -> dict[Oid, str]:
     """Return the kind of each of some objects that git can read to its end. Git stops at the first corrupt one, and says
     nothing of some that come after it. Many are read by two processes."""
-    asked = list(oids)
-    half = len(asked) // 2 if len(asked) >= _WANTED else 0
     found = dict[Oid, str]()
-    running = deque(_kinds(repo, part, found) for part in (asked[:half], asked[half:]) if part)
+    running = deque(_kinds(repo, part, found) for part in halves(list(oids), _WANTED) if part)
     while running:
         if next(running[0], False):
             running.rotate()

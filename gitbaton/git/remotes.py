@@ -87,7 +87,7 @@ class Pushed:
 
 def names(repo: Repo) -> list[str]:
     """Return the configured remotes that have a URL, in their order."""
-    return names_in(configured(repo))
+    return configured_names(configured(repo))
 
 
 def configured(repo: Repo) -> dict[str, list[str]]:
@@ -98,8 +98,8 @@ def configured(repo: Repo) -> dict[str, list[str]]:
     return values
 
 
-def names_in(config: Mapping[str, list[str]]) -> list[str]:
-    """Return what ``names`` does, of a configuration."""
+def configured_names(config: Mapping[str, list[str]]) -> list[str]:
+    """Return what ``names`` does, of what ``configured`` returned."""
     found = (key[len("remote.") :].rpartition(".")[0] for key in config if key.endswith((".url", ".pushurl")))
     return list(dict.fromkeys(found))
 
@@ -107,7 +107,7 @@ def names_in(config: Mapping[str, list[str]]) -> list[str]:
 def default(repo: Repo, *, pushing: bool, config: Mapping[str, list[str]] | None = None) -> str:
     """Return the remote that git would choose here without being told. Raises UsageError when there is none."""
     config, branch = configured(repo) if config is None else config, repo.objects.head().branch
-    there = names_in(config)
+    there = configured_names(config)
     keys = [f"branch.{branch}.pushremote", "remote.pushdefault"] if pushing else []
     chosen = [config.get(key, [""])[-1] for key in (*keys, f"branch.{branch}.remote")]
     for name in (*chosen, "origin" if "origin" in there else "", *(there if len(there) == 1 else [])):
@@ -131,7 +131,7 @@ def find(
     word = default(repo, pushing=pushing, config=config) if word is None else word
     if not word.strip() or word.startswith("-"):
         raise UsageError(f"'{word}' cannot be a remote", "a remote is a configured name, a URL or a path")
-    there = names_in(config)
+    there = configured_names(config)
     if word in there:
         urls, pushed = config.get(f"remote.{word}.url", []), config.get(f"remote.{word}.pushurl", [])
         firsts = {name: found[0] for name in there if (found := config.get(f"remote.{name}.url"))}
@@ -201,8 +201,8 @@ def _ref_name(shown: str) -> str:
     return f"{tail}-{hashlib.sha256(os.fsencode(shown)).hexdigest()[:12]}".lstrip("-")
 
 
-def passing_folder() -> AbstractContextManager[str]:
-    """Make a folder of ours in the system's place for such, which goes when the block ends."""
+def temporary_folder() -> AbstractContextManager[str]:
+    """Make a temporary folder, which goes when the block ends."""
     from tempfile import TemporaryDirectory  # late: few exchanges need one
 
     return TemporaryDirectory(prefix="gitbaton-")
@@ -299,7 +299,7 @@ class Connection:
         exact, env = self._exactly(place)
         words = (*exact, "fetch", *(self._aloud or ("-q",)), *_FETCH, "--stdin", "--", place or self.remote.fetch)
         if self.hidden:
-            with passing_folder() as folder:
+            with temporary_folder() as folder:
                 shelter = Shelter(self.repo, folder, self.hidden)
                 result = self._run("fetching from", place, *words, stdin=specs, env={**env, **shelter.env})
                 if result.code == 0:
@@ -345,7 +345,7 @@ class Connection:
         All or none, where the server can; where it cannot, each for itself. Each move is one only from what was seen. With
         ``hooked`` git runs the user's pre-push hook before.
         """
-        with passing_folder() if hooked else nullcontext("") as folder:
+        with temporary_folder() if hooked else nullcontext("") as folder:
             return self._push(moves, place, self._hook_settings(folder) if folder else ())
 
     def _hook_settings(self, folder: str) -> tuple[str, ...]:

@@ -123,9 +123,7 @@ class Git:
     def divided(self, *args: str, lines: Sequence[bytes], large: int) -> bytes:
         """Return the output of a command that must succeed and answers line by line; more lines than are ``large`` go to two
         processes. Raises as ``out``."""
-        half = len(lines) // 2 if len(lines) > large else 0
-        parts = [lines[:half], lines[half:]] if half else [lines]
-        said = together([self.start(*args, stdin=b"".join(part)) for part in parts])
+        said = together(self.start(*args, stdin=b"".join(part)) for part in halves(lines, large))
         return b"".join([checked(result, args[0]) for result in said])
 
     def changed(self, env: Mapping[str, str], *config: str, directory: str | None = None) -> Git:
@@ -141,6 +139,12 @@ class Git:
     def objects_dir(self, common_dir: str) -> str:
         """Return the folder where it writes objects of the repository with this common directory."""
         return self.env.get("GIT_OBJECT_DIRECTORY") or os.path.join(common_dir, "objects")
+
+
+def halves(items: Sequence[T], large: int) -> list[Sequence[T]]:
+    """Return what is more than ``large`` in two parts, one for each of two processes; else in one."""
+    half = len(items) // 2 if len(items) > large else 0
+    return [items[:half], items[half:]] if half else [items]
 
 
 def borrowing(env: Mapping[str, str], folder: str) -> dict[str, str]:
@@ -211,8 +215,9 @@ def zsplit(raw: bytes) -> list[str]:
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Literal
+    from typing import Literal, TypeVar
 
+    T = TypeVar("T")
     Wanted = Literal["nothing", "look", "capture"]
 
 Signature = tuple[int, int, int]

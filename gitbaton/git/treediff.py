@@ -13,7 +13,7 @@ from gitbaton.base.system.process import Process, Result, together
 from gitbaton.base.values import value
 from gitbaton.git.objects import MAX_TREE, Object, Objects
 from gitbaton.git.repo import Repo
-from gitbaton.git.run import Git, refuse_index
+from gitbaton.git.run import Git, halves, refuse_index
 
 MANY = 2000  # pairs of trees from which on two processes are worth it
 TREES = ("diff-tree", "--stdin", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", "--ignore-submodules=none")
@@ -46,9 +46,8 @@ def differences(repo: Repo, pairs: Iterable[Pair], paths: Sequence[str] = ()) ->
 def raw_differences(repo: Repo, pairs: Iterable[Pair]) -> dict[Pair, dict[str, str]]:
     """Return what ``differences`` does as ``raw_records``, which is a tenth of the work."""
     wanted = list(dict.fromkeys(pairs))
-    half = len(wanted) // 2 if len(wanted) > MANY else 0
-    parts = [part for part in (wanted[:half], wanted[half:]) if part]
-    told = zip(parts, together([started(repo, part) for part in parts]), strict=True)
+    parts = halves(wanted, MANY) if wanted else []
+    told = zip(parts, together(started(repo, part) for part in parts), strict=True)
     return dict(zip(wanted, [found for part, result in told for found in _raw(result, len(part))], strict=True))
 
 

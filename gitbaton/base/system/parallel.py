@@ -40,13 +40,13 @@ def mapped(
     that come next, and ``forked`` first of all in the copy.
     """
 
-    def done_here(group: Sequence[T]) -> Iterator[R]:
+    def of_group(group: Sequence[T]) -> Iterator[R]:
         before(group)
         return map(work, group)
 
     if len(items) < least or not _may_copy():
         for at in range(0, len(items), _GROUP):
-            yield from done_here(items[at : at + _GROUP])
+            yield from of_group(items[at : at + _GROUP])
         return
     size = max(_GROUP, -(-len(items) // _MOST))
     groups = [items[at : at + size] for at in range(0, len(items), size)]
@@ -66,7 +66,7 @@ def mapped(
                 signal.signal(ending, signal.SIG_DFL)
             forked()
             _close_but(*sorted((tickets, told)))  # else who waits for the end of a pipe here waits for the copy, too
-            _do(done_here, groups, tickets, told)
+            _do(of_group, groups, tickets, told)
         finally:
             os._exit(0)
     os.close(told)
@@ -75,10 +75,10 @@ def mapped(
             done = 0
             while done < len(groups):
                 mine = int.from_bytes(os.read(tickets, _NUMBER) or len(groups).to_bytes(_NUMBER, "big"), "big")
-                own = list(done_here(groups[mine])) if mine < len(groups) else []  # meanwhile it does those before
+                own = list(of_group(groups[mine])) if mine < len(groups) else []  # meanwhile it does those before
                 for number in range(done, mine):
                     found = _read(theirs)
-                    yield from done_here(groups[number]) if found is None else found
+                    yield from of_group(groups[number]) if found is None else found
                     groups[number] = ()
                 yield from own
                 if own:

@@ -9,7 +9,7 @@ import select
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 
@@ -93,13 +93,16 @@ class Process:
         os.waitpid(self.pid, 0)
 
 
-def together(processes: Sequence[Process]) -> list[Result]:
-    """Wait for several commands, as ``finish`` for one; none of them waits for us to read another."""
-    said, left = {process.out: list[bytes]() for process in processes}, list(processes)
-    poll, talking = select.poll(), {process.out: process for process in processes}
-    for fd in talking:
-        poll.register(fd, select.POLLIN)
+def together(processes: Iterable[Process]) -> list[Result]:
+    """Wait for several commands, as ``finish`` for one; none of them waits for us to read another. Where one cannot be started
+    meanwhile, the others are stopped."""
+    said, left = dict[int, list[bytes]](), list[Process]()
+    poll, talking = select.poll(), dict[int, Process]()
     try:
+        for process in processes:
+            left.append(process)
+            said[process.out], talking[process.out] = [], process
+            poll.register(process.out, select.POLLIN)
         while talking:
             seconds = min(process.deadline for process in talking.values()) - time.monotonic()
             ready = poll.poll(max(0, int(seconds * 1000)))
@@ -111,7 +114,7 @@ def together(processes: Sequence[Process]) -> list[Result]:
                     poll.unregister(fd)
             if not ready:  # one is over its time, and says so below
                 break
-        rest = [left.pop(0).finish() for _ in processes]
+        rest = [left.pop(0).finish() for _ in said]
         return [replace(last, out=b"".join([*parts, last.out])) for parts, last in zip(said.values(), rest, strict=True)]
     except BaseException:
         for process in left:

@@ -24,6 +24,7 @@ from gitbaton.base.errors import (
 from gitbaton.base.model import Oid
 from gitbaton.base.values import TYPE_CHECKING, replace, value
 from gitbaton.checkpoints.baton import Baton
+from gitbaton.checkpoints.render import in_shell
 from gitbaton.checkpoints.store import CHAINS, NOTES, Store
 from gitbaton.checkpoints.store import meta as metas
 from gitbaton.checkpoints.store.meta import Meta
@@ -320,6 +321,11 @@ def called(name: Sequence[str]) -> str:
     return f"thread {in_quotes(thread)}" + (f" (namespace {in_quotes(namespace)})" if namespace else "")
 
 
+def joins(shown: str) -> str:
+    """Return the command that takes in what a remote has of threads."""
+    return f"git baton sync --threads {in_shell(shown)}"
+
+
 def own(ref: str) -> str:
     """Return the ref that one below refs/baton/remotes stands for; any other as it is."""
     return _FETCHED.sub(OURS, ref, count=1)
@@ -353,11 +359,11 @@ class RemoteRefs:
         return {ref: item for ref, item in self.items.items() if choice.takes(item)}
 
 
-def some(seconds: float) -> float:
-    """Return a time that is not longer, by chance."""
+def jitter(most: float) -> float:
+    """Return a random time of at most so many seconds."""
     import random  # late: nearly always nobody is in the way
 
-    return random.uniform(0, seconds)
+    return random.uniform(0, most)
 
 
 def patiently(once: Callable[[], T], pause: Callable[[float], None] = time.sleep) -> T:
@@ -369,7 +375,7 @@ def patiently(once: Callable[[], T], pause: Callable[[float], None] = time.sleep
         except (RefConflictError, RemoteError) as error:
             if isinstance(error, RemoteError) and error.kind != "stale":
                 raise
-        pause(some(PAUSE * 2**number))
+        pause(jitter(PAUSE * 2**number))
     return once()
 
 

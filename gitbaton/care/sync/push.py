@@ -39,6 +39,7 @@ from gitbaton.care.sync.items import (
     called,
     flush,
     here,
+    joins,
     look,
     looked_at,
     more_broken_refs,
@@ -424,8 +425,7 @@ class _Push:
         shown, first = in_quotes(self.shown), rows[0]
         now = self.line.listed(*(row.ref for row in rows), place=self.place)
         if any(now.get(row.ref) != self.there.get(row.ref) for row in rows):
-            remote = in_shell(self.shown)
-            hint = f"git baton sync --threads {remote}" if self.choice.threads else f"git baton sync {remote}"
+            hint = joins(self.shown) if self.choice.threads else f"git baton sync {in_shell(self.shown)}"
             return RemoteError(f"somebody else pushed to {shown} meanwhile", hint, kind="stale")
         said = f"{shown} does not move {in_quotes(first.ref)}, which nobody else moved: {with_words(first.reason, first.words)}"
         if "stale info" not in first.reason:  # a lock, which may be free in a moment

@@ -27,6 +27,7 @@ from gitbaton.care.sync.items import (
     here,
     in_order,
     item_of,
+    jitter,
     look,
     looked_at,
     more_broken_refs,
@@ -35,7 +36,6 @@ from gitbaton.care.sync.items import (
     require_meta,
     room,
     said,
-    some,
 )
 from gitbaton.care.sync.kinds import fetched_runs, fetched_tracks, more_notes, signatures_left
 from gitbaton.care.sync.push import Manner, push
@@ -404,7 +404,7 @@ def sync(
             if same and line.remote.exact:
                 return replace(done, pushing=pushing, failure=_apart(line, pushing))
             done = replace(done, pushing=pushing, failure=f"{in_quotes(line.remote.shown)} has got more meanwhile")
-        pause(some(PAUSE * number))
+        pause(jitter(PAUSE * number))
     assert done is not None
     return replace(done, failure=f"somebody else was faster {ROUNDS} times: {done.failure}" if faster else done.failure)
 

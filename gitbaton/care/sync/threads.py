@@ -9,7 +9,7 @@ from gitbaton.base.codec import counted
 from gitbaton.base.errors import MENDS, BatonError
 from gitbaton.base.model import Oid
 from gitbaton.base.values import TYPE_CHECKING, replace, value
-from gitbaton.care.sync.items import OURS, Choice, Fetched, Item, Joined, Move, RemoteRefs, called, flush, here, room
+from gitbaton.care.sync.items import OURS, Choice, Fetched, Item, Joined, Move, RemoteRefs, called, flush, here, joins, room
 from gitbaton.checkpoints.baton import Baton
 from gitbaton.checkpoints.render import in_shell
 from gitbaton.checkpoints.store.refs import remote_ref
@@ -49,11 +49,6 @@ class NamespaceState:
 
 def _place(tip: Id | None, late: Id | None) -> NamespaceState:
     return NamespaceState(tip=tip.hex() if tip is not None else None, late=late.hex() if late is not None else None)
-
-
-def joins(shown: str) -> str:
-    """Return the command that takes in what a remote has of threads."""
-    return f"git baton sync --threads {in_shell(shown)}"
 
 
 def _places(refs: Mapping[str, Oid], choice: Choice, folder: str = OURS) -> dict[Name, NamespaceState]:

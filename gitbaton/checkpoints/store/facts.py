@@ -29,7 +29,7 @@ _HEAD = re.compile(rb'\n  "head": (?:null|"([0-9a-f]{40}|[0-9a-f]{64})"),\n')
 _ID, _TREE, _BASE, _HEADS, _PREVIOUS, _BEGAN, _CARRIED, _SESSION, _CREATED, _PLACE, _CHANGED, _FLAGS = range(1, 13)
 _KINDS = {"M": "manual", "A": "auto", "S": "safety", "I": "imported"}
 _ABSENT = {"turn": "t", "restore": "r", "imported": "i", "label": "l"}  # fields that a record has only with a flag
-_MAYBE = ("previous", "carried", "agent", "files")
+_MAYBE = {"previous": _PREVIOUS, "carried": _CARRIED, "agent": _SESSION, "files": _PLACE}  # empty where there is none
 _SECOND = len("2026-01-01T00:00:00")  # early records have no more of a work tree's time
 _IDS_ALONE = "-"  # in the place of the kind
 _BESIDE = "SI"  # kinds in no track's chain
@@ -198,7 +198,7 @@ class RecordFacts:
         if not row or not ("w" in row[_FLAGS] or row[_ID] in ours):
             return None
         later, flags = _Later(self, (self._rows or {})[commit]), row[_FLAGS]
-        empty = not row[_PREVIOUS], not row[_CARRIED], not row[_SESSION], not row[_PLACE]
+        empty = tuple([not row[at] for at in _MAYBE.values()])
         checkpoint = waiting(
             Checkpoint,
             later.field,
@@ -268,9 +268,9 @@ class _Later:
     def field(self, name: str) -> object:
         """Return a field of the checkpoint."""
         if name == "files":
-            _, met, changed, _ = self.line.rsplit(" ", 3)
-            worktree = waiting(WorktreeId, self.of_worktree, created=_met(met))
-            return waiting(FileState, self.of_files, worktree=worktree, changed=int(changed))
+            row = self.row
+            worktree = waiting(WorktreeId, self.of_worktree, created=_met(row[_PLACE]))
+            return waiting(FileState, self.of_files, worktree=worktree, changed=int(row[_CHANGED]))
         if name == "previous":
             return self.row[_PREVIOUS]
         if name == "carried":

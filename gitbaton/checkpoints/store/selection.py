@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 
 from gitbaton.base.codec import decode, in_quotes, parse, payload, timestamp
-from gitbaton.base.errors import MENDS, CollectedError, GitError, RecordError, UsageError
+from gitbaton.base.errors import MENDS, CollectedError, GitError, GitTimeoutError, RecordError, UsageError
 from gitbaton.base.model import Oid, at_prompt
 from gitbaton.base.values import TYPE_CHECKING, value
 from gitbaton.checkpoints.store.chain import MAX_COMMIT, Chains
@@ -159,6 +159,8 @@ def _touching(store: Chains, wanted: Selection, starts: Sequence[Oid]) -> list[_
     try:
         words = ("rev-list", "--first-parent", "--stdin", "--", *wanted.paths)
         told = git.divided(*words, lines=[f"{oid}\n".encode() for oid in starts], large=_CHAINS).decode("ascii").split()
+    except GitTimeoutError:
+        raise
     except GitError:
         return None
     chains = store.objects.chains(starts).values()

@@ -36,7 +36,7 @@ from gitbaton.cli.common import (
 )
 from gitbaton.cli.look import Cell, Look
 from gitbaton.cli.options import Argument, Invocation, Option
-from gitbaton.git.remotes import Connection, Remote, configured, find, names_in, passing_folder
+from gitbaton.git.remotes import Connection, Remote, configured, configured_names, find, temporary_folder
 from gitbaton.langgraph.threads.names import LATE
 
 Tracks = Annotated[
@@ -76,7 +76,7 @@ def exchange(
     choice = Choice(tracks=chosen, transcripts=transcripts, threads=threads, runs=runs, prune=prune)
     if not 0 < seconds < 1e9:
         raise UsageError(f"--timeout is '{seconds:g}'; it must be a number of seconds above 0")
-    with passing_folder() if dry_run else nullcontext() as folder:
+    with temporary_folder() if dry_run else nullcontext() as folder:
         if folder is not None:
             baton.redirect(folder)
         line = Connection(baton.repo, remote, seconds, prompts=askable())
@@ -91,10 +91,10 @@ def _remote(baton: Baton, word: Optional[str], verb: str, *, threads: bool) -> R
     marks = (os.path.join(word or "", name) for name in ("HEAD", ".git"))  # a folder that is called like a track has neither
     there_is = word is not None and (os.path.isfile(word) or any(map(os.path.exists, marks)))
     config = configured(baton.repo)
-    if word is not None and not there_is and word not in names_in(config):
+    if word is not None and not there_is and word not in configured_names(config):
         kind = "track" if word in baton.store.chains()[0] else "thread" if threads and sync.is_thread(baton, word) else ""
         if kind:
-            said, there = f"{in_quotes(word)} is a {kind} and no remote", names_in(config)
+            said, there = f"{in_quotes(word)} is a {kind} and no remote", configured_names(config)
             if not there:
                 raise UsageError(said, "no remote is configured: name a URL or a path before it")
             option = f"--threads {in_shell(there[0])}" if threads else "--track"

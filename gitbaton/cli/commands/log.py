@@ -202,12 +202,8 @@ def _say(
 
 def _inside(items: Sequence[Stored]) -> list[str]:
     """Warn that no turn holds what was changed inside other repositories."""
-    left = (
-        (s.checkpoint, [one.path for one in s.checkpoint.files.skipped if one.reason in INSIDE])
-        for s in items
-        if s.checkpoint.files
-    )
-    inside = sorted({path for c, paths in left if paths and is_turn(c.kind, c.step) for path in paths})
+    left = [c for s in items if (c := s.checkpoint).files and c.files.skipped and is_turn(c.kind, c.step)]  # few are read
+    inside = sorted({one.path for c in left if c.files for one in c.files.skipped if one.reason in INSIDE})
     there = some(len(inside), first_few(inside))
     return [f"what was changed inside {there} is in no turn, and in no checkpoint"] if inside else []
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from gitbaton.base.errors import GitError, GitTimeoutError
-from gitbaton.base.system.process import spawn, together, verb
+from gitbaton.base.system.process import Process, spawn, together, verb
 from gitbaton.git.repo import discover
 from gitbaton.git.run import Git, base_environment
 from tests.kit import Sandbox
@@ -64,6 +65,13 @@ def test_of_several_commands_none_waits_for_us_to_read_another(repo: Sandbox) ->
     repo.git("config", "alias.hang", "!exec sleep 600")
     with pytest.raises(GitTimeoutError):
         together([slow.start("hang"), slow.start("hang")])
+
+    def starting() -> Iterator[Process]:
+        yield git.start("hang")
+        raise GitError("the second one cannot be started")
+
+    with pytest.raises(GitError, match="second"):
+        together(starting())
     assert children() == others
 
 
