@@ -24,10 +24,11 @@ from gitbaton.base.model import BESIDE, ImportedTurn, Oid, Stored
 from gitbaton.checkpoints.render import candidate, in_shell, title_of
 from gitbaton.checkpoints.store import CHAINS, SAFETY, TIPS, Store, chain_ref, fetched_ref, imported, track_of
 from gitbaton.checkpoints.store.chain import MAX_COMMIT, newest_first
-from gitbaton.checkpoints.store.facts import LABEL, MANY
+from gitbaton.checkpoints.store.facts import LABEL
 from gitbaton.checkpoints.store.meta import NOTHING, Meta
 from gitbaton.checkpoints.store.read import dropping
 from gitbaton.checkpoints.store.refs import META
+from gitbaton.checkpoints.store.sealed import MANY
 from gitbaton.git.objects import Object, object_id
 from gitbaton.git.questions import commit_named
 from gitbaton.git.reffiles import there

@@ -559,7 +559,7 @@ _FILES = (
         "quiet",
     ),
     *(f"search.sqlite{tail}" for tail in ("", "-journal", "-shm", "-wal")),
-    *("repacking", "restore", "restoring", "revision", "rewritten", "run", "statusline", "worktree"),
+    *("repacking", "restore", "restoring", "revision", "rewritten", "run", "statusline", "titles", "worktree"),
 )
 _SWEPT = ("isolated", "tmp")  # what lies there and is ours has a name by which it is known
 _COPIES = ("broken", "lanes", "lanes.new")  # of what is the user's, or git's

@@ -36,6 +36,7 @@ from gitbaton.checkpoints.store.join import Link, links, plan_notes, telling
 from gitbaton.checkpoints.store.provenance import STATES
 from gitbaton.checkpoints.store.read import NONE, own_refs, user_tips
 from gitbaton.checkpoints.store.refs import IMPORTED, META, REMOTES, remote_of
+from gitbaton.checkpoints.store.titles import forget_titles
 from gitbaton.checkpoints.store.write import NOBODY
 from gitbaton.git import objectlists, questions
 from gitbaton.git.objects import RefChange, author_at, commit_data, new_object, object_id, parse_tree
@@ -400,6 +401,7 @@ def _remove(baton: Baton, made: Forgetting, *, held: bool) -> list[str]:
             _rewrite_notes(baton, made)
     discard(baton)
     forget_overlaps(baton.repo)
+    forget_titles(baton.repo)
     baton.store.facts.forget(forgotten)
     busy = [plain(part.chain.name) for part in made.safety if part.chain.ref not in free]
     waiting = [f"a restore is at work in {in_quotes(name)}; its safety checkpoints stay for now" for name in busy]

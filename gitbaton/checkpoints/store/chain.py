@@ -13,7 +13,7 @@ from gitbaton.base.codec import ROOT_MESSAGE, decode, decode_track, earlier_ids,
 from gitbaton.base.errors import MENDS, BatonError, GitError, GitTimeoutError, NotFoundError, RecordError, RefConflictError
 from gitbaton.base.model import BESIDE, STEPPING, UNBORN, Checkpoint, Oid, Stored
 from gitbaton.base.values import TYPE_CHECKING, replace, value, waits
-from gitbaton.checkpoints.store.facts import MANY, RecordFacts
+from gitbaton.checkpoints.store.facts import RecordFacts
 from gitbaton.checkpoints.store.provenance import IMPORTS, STATES, Ours, of_track
 from gitbaton.checkpoints.store.refs import (
     CHAINS,
@@ -29,6 +29,7 @@ from gitbaton.checkpoints.store.refs import (
     tip_ref,
     track_of,
 )
+from gitbaton.checkpoints.store.sealed import MANY
 from gitbaton.git.binary import clear_stale_locks
 from gitbaton.git.objects import (
     MAX_READ,

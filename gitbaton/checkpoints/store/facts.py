@@ -5,23 +5,20 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime
 from functools import lru_cache
-from itertools import chain
 
 from gitbaton import __version__
 from gitbaton.base.codec import earlier_ids, is_canonical, known, payload
 from gitbaton.base.errors import MENDS, BatonError, RecordError
 from gitbaton.base.model import Agent, Carried, Checkpoint, FileState, Oid, Stored, WorktreeId, is_turn
-from gitbaton.base.system.files import read_or_none
 from gitbaton.base.values import waiting, waits
-from gitbaton.git.objects import Object, digest, hasher, object_id
-from gitbaton.git.repo import Repo, drop, put
+from gitbaton.checkpoints.store.sealed import MANY, discard, read_lines, sift, write_lines
+from gitbaton.git.objects import Object, digest, object_id
+from gitbaton.git.repo import Repo
 
-MANY = 1000
-"""Records from which on it is worth it to keep what they say."""
 _HEADER = f"gitbaton facts 3 {__version__}"
 LABEL = re.compile(rb'\n  "label": (?:null|"([^"\\]*)"),\n')
 _HEAD = re.compile(rb'\n  "head": (?:null|"([0-9a-f]{40}|[0-9a-f]{64})"),\n')
@@ -48,6 +45,7 @@ class RecordFacts:
 
     def __init__(self, repo: Repo) -> None:
         self.repo, self._folder = repo, repo.shared_dir  # where they are read also once the repository is redirected
+        self._path = os.path.join(self._folder, "facts")
         self._rows: dict[Oid, str] | None = None
         self._fresh = 0
         self._ahead: dict[Oid, tuple[bytes, Checkpoint]] = {}
@@ -55,9 +53,7 @@ class RecordFacts:
     def load(self) -> int:
         """Read the file, and from now on learn; return how many rows are known. One that is not as it was written has none."""
         if self._rows is None:
-            head, _, rows = (read_or_none(os.path.join(self._folder, "facts")) or b"").partition(b"\n")
-            lines = rows.decode("ascii").splitlines() if head == _seal((rows,), len(rows)) else []
-            self._rows = {line[: line.index(" ")]: line for line in lines}
+            self._rows = {line[: line.index(" ")]: line for line in read_lines(self._path, _HEADER)}
         return len(self._rows)
 
     def _row(self, commit: Oid) -> list[str]:
@@ -162,33 +158,23 @@ class RecordFacts:
             return
         there = {*(self._rows if commits is None else commits)}
         with suppress(OSError, BatonError):
-            self._write(row for commit, row in self._rows.items() if commit in there or row.rpartition(" ")[2][0] in _BESIDE)
+            write_lines(
+                self.repo,
+                self._path,
+                _HEADER,
+                (row for commit, row in self._rows.items() if commit in there or row.rpartition(" ")[2][0] in _BESIDE),
+            )
         self._fresh = 0
 
     def forget(self, ids: Collection[Oid]) -> None:
         """Keep no row that names one of these checkpoints; nothing where that cannot be written. Never raises."""
         self._rows, self._fresh, gone = None, 0, frozenset(ids)
-        with suppress(OSError, BatonError):
-            self.load()
-            there: dict[Oid, str] = self._rows or {}
-            kept = [row for row in there.values() if gone.isdisjoint(row.split(" "))]
-            if len(kept) < len(there):
-                self._write(kept)
-            if kept:
-                self._rows = None
-                return
-        self.drop()
-
-    def _write(self, rows: Iterable[str]) -> None:
-        kept = [*rows]
-        seal = _seal(_pieces(kept), sum(map(len, kept)))
-        put(self.repo, os.path.join(self._folder, "facts"), chain([seal + b"\n"], _pieces(kept)), fresh=f".{os.getpid()}")
+        sift(self.repo, self._path, _HEADER, lambda row: gone.isdisjoint(row.split(" ")))
 
     def drop(self) -> None:
         """Remove what is kept. Never raises."""
         self._rows, self._fresh = None, 0
-        with suppress(OSError):
-            drop(self.repo, os.path.join(self._folder, "facts"))
+        discard(self.repo, self._path)
 
     def stored(self, track: str, commit: Oid, ours: Collection[Oid], *, foreign: bool) -> Stored | None:
         """Return the checkpoint of a commit in a track's chain, of which the rest is read when it is asked for; a ``foreign``
@@ -320,15 +306,3 @@ def _heads(raw: bytes) -> str | None:
     if label is None or label[1] is not None or len(heads) != 1 or b'"imported": {' in raw or earlier_ids(raw):
         return None
     return str(heads[0].decode("ascii"))
-
-
-def _pieces(rows: Sequence[str]) -> Iterator[bytes]:
-    for start in range(0, len(rows), MANY):
-        yield "".join(f"{row}\n" for row in rows[start : start + MANY]).encode("ascii")
-
-
-def _seal(pieces: Iterable[bytes], size: int) -> bytes:
-    whole = hasher("sha1", size)
-    for piece in pieces:
-        whole.update(piece)
-    return f"{_HEADER} {whole.digest().hex()}".encode("ascii")

@@ -36,6 +36,7 @@ from gitbaton.checkpoints.store.provenance import of_track
 from gitbaton.checkpoints.store.read import SLACK, Store, dropping
 from gitbaton.checkpoints.store.refs import CURRENT, META, SIGNATURES, TIPS, chain_ref, signatures_ref, tip_ref
 from gitbaton.checkpoints.store.signatures import Signed
+from gitbaton.checkpoints.store.titles import forget_titles
 from gitbaton.checkpoints.store.write import NOBODY
 from gitbaton.git import questions
 from gitbaton.git.objects import OID, NewObject, RefChange, TreeEntry, new_object
@@ -176,6 +177,7 @@ class Revision:
         ours.drop_all({of_track(track): None if track in gone else plans[track].removed for track in losing})
         for place in (place for plan in plans.values() for place in plan.moved):
             self.store.facts.follow(*place)
+        forget_titles(self.store.repo, {oid for plan in plans.values() for oid in plan.removed})
         self._follow()
 
     def _unsay(self, begun: Mapping[str, Collection[Oid]]) -> None:

@@ -8,7 +8,7 @@ from itertools import chain, takewhile
 from typing import TYPE_CHECKING, Annotated, Optional
 
 from gitbaton.base import terminal
-from gitbaton.base.codec import counted, in_quotes, plain, timestamp
+from gitbaton.base.codec import counted, first_line, in_quotes, plain, timestamp
 from gitbaton.base.errors import GitError, NoCheckpointError, NotFoundError, RecordError, UsageError
 from gitbaton.base.model import INSIDE, KINDS, STEPPING, TURN_ENDED, Oid, Stored, is_turn
 from gitbaton.base.values import replace, value
@@ -18,6 +18,8 @@ from gitbaton.checkpoints.render import done, first_few, origin, porcelain, some
 from gitbaton.checkpoints.store import History, safety_ref
 from gitbaton.checkpoints.store.chain import replay
 from gitbaton.checkpoints.store.meta import Meta
+from gitbaton.checkpoints.store.sealed import MANY
+from gitbaton.checkpoints.store.titles import Title, Titles
 from gitbaton.cli.columns import brief
 from gitbaton.cli.commands.retaining import marked
 from gitbaton.cli.commands.status import begin, overlap_words
@@ -44,6 +46,7 @@ from gitbaton.cli.options import AFTER, Argument, Invocation, Option
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from gitbaton.base.model import Restore
     from gitbaton.care.tools.blaming import BlamedCommit
     from gitbaton.checkpoints.store.selection import Selection
     from gitbaton.checkpoints.store.turns import UnderWay
@@ -160,7 +163,8 @@ def command(
             more = [turn_header(going)] if going else []
             terminal.write(porcelain(COLUMNS, map(_fields, history.items), nul=nul, foreign=history.items, more=more))
         else:
-            found = LogRows(history=history, rows=rows, pins=pins, going=going)
+            is_all = everything and wanted is None and limit is None
+            found = LogRows(history=history, rows=rows, pins=pins, going=going, whole=is_all)
             if rows and not chosen and until is None:
                 below = inside or bool(forms and limit is not None)
                 found = _with_restores(baton, found, limit, everything=everything, below=below, fold=not no_fold)
@@ -175,13 +179,14 @@ def command(
 @value
 class LogRows:
     """Rows of a history, newest first: each a checkpoint, a restore with the undos and redos of it, or turns without an edit;
-    the turn that is open, and the restores that are not in force."""
+    the turn that is open, and the restores that are not in force. ``whole``: whether all that there is is listed."""
 
     history: History
     rows: Sequence[list[Stored]]
     pins: Meta
     going: "UnderWay | None"
     undone: frozenset[Oid] = frozenset()
+    whole: bool = False
 
 
 def _say(
@@ -366,14 +371,11 @@ def _with_restores(
 def _lines(baton: Baton, look: Look, found: LogRows, *, everything: bool, graph: bool) -> Iterator[str]:
     """Yield a line for each row, before them one for the open turn; with ``graph`` also the names of the lanes, and the commits
     that the checkpoints stand on."""
-    history, pins, going = found.history, found.pins, found.going
-    listed, rows = {s.id for s in history.items}, found.rows
-    alone = [_told(row) for row in rows if len(row) == 1 or row[0].checkpoint.restore]
-    ids = look.ids(s.checkpoint.restore.target if s.checkpoint.restore and s.id not in listed else s.id for s in alone)
+    going, rows = found.going, found.rows
+    teller = _RowTeller(baton, look, found, everything=everything)
     cells = list[tuple[Cell | str, ...]]()
     entries: Sequence[list[Stored] | BlamedCommit] = rows
     drawn: list[Cell] = []
-    changed = _changed(baton, [row[0] for row in rows if len(row) == 1 and row[0].id in listed], listed)
     if graph:
         entries, drawn, names = _drawn(baton, look, rows)
         yield from names
@@ -383,44 +385,91 @@ def _lines(baton: Baton, look: Look, found: LogRows, *, everything: bool, graph:
         cells.append(
             ("", ".", look.age(going.span.since), track, look.state("pending"), counted(len(going.paths), "file"), taken)
         )
-
-    def row_of(row: "list[Stored] | BlamedCommit") -> tuple[Cell | str, ...]:
-        if not isinstance(row, list):
-            said = brief(f"commit: {row.summary}")
-            return ((row.oid[:7], ""),), "", look.age(row.created), "", "", "", ((said, "home"),)
-        row = [*map(baton.store.read, row)]
-        s, c = row[0], row[0].checkpoint
-        track = plain(c.track) if everything else ""
-        if len(row) > 1 and c.restore is None:
-            turns = all(one.checkpoint.step.startswith(TURN_ENDED) for one in row)
-            said = f"({counted(len(row), 'turn' if turns else 'automatic checkpoint')} without an edit)"
-            return "", "", "", "", "", "", ((said, "home"),)
-        if c.restore is not None and s.id not in listed:
-            age, s, back = look.age(c.created), _told(row), _told(row).checkpoint.restore or c.restore
-            c = s.checkpoint
-            said, digits = brief(done(c)), sum(len(text) for text, _ in ids[back.target])
-            named = _NAMED.search(said)
-            said = said[: named.start() + digits] + said[named.end() :] if named else said
-            if back.op == "restore" and back.target in pins.forgotten:  # elsewhere: its words are still here
-                said = "restored a forgotten checkpoint"
-            said = f"undo and redo, {len(row)} times; last: {said}" if len(row) > 1 and s is row[0] else said
-            said = f"(undone) {said}" if s.id in found.undone else said
-            return "", look.kind(s), age, track, "", "", ((said, "restored"),)
-        step, ran = title(s)
-        words = look.words(s, step, origin(s, history.origins.get(s.id) or baton.store.origins(c.track)))
-        label = "".join(f"[{brief(name)}] " for name in dict.fromkeys((pins.names.get(s.id), c.label)) if name)
-        at = int(s.foreign_words)  # behind the sign that quotes
-        words = (*words[:at], (label, "manual"), ("(pinned) " if pins.pinned(s.id) else "", ""), *words[at:])
-        tests = look.state(ran.result) if ran else look.state(verdict(s))
-        files = counted(changed.get(s.id, c.files.changed), "file") if c.files else ""
-        return ids[s.id], look.kind(s), look.age(c.created), track, tests, files, words
-
-    made = baton.store.mapped(row_of, entries, lambda row: row if isinstance(row, list) else ())
-    told: Iterable[tuple[Cell | str, ...]] = chain(cells, made)
+    told: Iterable[tuple[Cell | str, ...]] = chain(cells, teller.told(entries))
     columns = (Column(), Column(), Column(right=True), Column(goes=1), Column(goes=2), Column(goes=3, right=True), Column())
     if graph:
         told = ((lane, *row[:1], *row[2:]) for lane, row in zip(drawn, told, strict=True))
     yield from look.table(columns, told)
+
+
+class _RowTeller:
+    """Rows of a listing in cells; of many checkpoints the titles are kept, so that those need not be read again."""
+
+    def __init__(self, baton: Baton, look: Look, found: LogRows, *, everything: bool) -> None:
+        self.baton, self.look, self.found, self.everything = baton, look, found, everything
+        self.listed = {s.id for s in found.history.items}
+        alone = [_told(row) for row in found.rows if len(row) == 1 or row[0].checkpoint.restore]
+        self.ids = look.ids(step.target if (step := self._restore(s)) else s.id for s in alone)
+        own = [row[0] for row in found.rows if len(row) == 1 and row[0].id in self.listed]
+        self.changed = _changed(baton, own, self.listed)
+        self.titles = Titles(baton.store)
+        if len(found.rows) >= MANY:  # of fewer they are sooner read
+            self.titles.load()
+
+    def told(self, entries: "Sequence[list[Stored] | BlamedCommit]") -> Iterator[tuple[Cell | str, ...]]:
+        """Yield the cells of each row, or commit that rows stand on."""
+        for row, lines in self.baton.store.mapped(self._row, entries, self._unread):
+            self.titles.learn(lines)
+            yield row
+        self.titles.keep(self.listed if self.found.whole else None)
+
+    def _restore(self, stored: Stored) -> "Restore | None":
+        """Return what a restore did, of one that is told as such: beside the checkpoints that are listed."""
+        return stored.checkpoint.restore if stored.id not in self.listed else None
+
+    def _unread(self, row: "list[Stored] | BlamedCommit") -> list[Stored]:
+        """Return those of a row that are to be read."""
+        return [s for s in row if self.titles.get(s.id) is None] if isinstance(row, list) else []
+
+    def _row(self, row: "list[Stored] | BlamedCommit") -> tuple[tuple[Cell | str, ...], list[str]]:
+        """Return the cells of a row, and lines of titles that were not known."""
+        if not isinstance(row, list):
+            said = brief(f"commit: {row.summary}")
+            return (((row.oid[:7], ""),), "", self.look.age(row.created), "", "", "", ((said, "home"),)), []
+        if self._restore(row[0]) is not None:
+            return self._restored([*map(self.baton.store.read, row)]), []
+        titles = [self.titles.get(s.id) or _title(self.baton.store.read(s)) for s in row]
+        fresh = [one.line(s.id) for s, one in zip(row, titles, strict=True) if self.titles.get(s.id) is None]
+        if len(row) == 1:
+            return self._checkpoint(row[0], titles[0]), fresh
+        turns = all(one.ended for one in titles)
+        said = f"({counted(len(row), 'turn' if turns else 'automatic checkpoint')} without an edit)"
+        return ("", "", "", "", "", "", ((said, "home"),)), fresh
+
+    def _restored(self, row: list[Stored]) -> tuple[Cell | str, ...]:
+        one, newest, pins = _told(row), row[0].checkpoint, self.found.pins
+        back = one.checkpoint.restore or newest.restore
+        assert back is not None
+        said, digits = brief(done(one.checkpoint)), sum(len(text) for text, _ in self.ids[back.target])
+        named = _NAMED.search(said)
+        said = said[: named.start() + digits] + said[named.end() :] if named else said
+        if back.op == "restore" and back.target in pins.forgotten:  # elsewhere: its words are still here
+            said = "restored a forgotten checkpoint"
+        said = f"undo and redo, {len(row)} times; last: {said}" if len(row) > 1 and one is row[0] else said
+        said = f"(undone) {said}" if one.id in self.found.undone else said
+        track = plain(newest.track) if self.everything else ""
+        return "", self.look.kind(one), self.look.age(newest.created), track, "", "", ((said, "restored"),)
+
+    def _checkpoint(self, s: Stored, told: Title) -> tuple[Cell | str, ...]:
+        look, c, pins, origins = self.look, s.checkpoint, self.found.pins, self.found.history.origins
+        words = look.words(s, told.words, origin(s, origins.get(s.id) or self.baton.store.origins(c.track)))
+        label = "".join(f"[{brief(name)}] " for name in dict.fromkeys((pins.names.get(s.id), told.label)) if name)
+        at = int(s.foreign_words)  # behind the sign that quotes
+        words = (*words[:at], (label, "manual"), ("(pinned) " if pins.pinned(s.id) else "", ""), *words[at:])
+        files = counted(self.changed.get(s.id, c.files.changed), "file") if c.files else ""
+        track = plain(c.track) if self.everything else ""
+        return self.ids[s.id], look.kind(s), look.age(c.created), track, look.state(told.state), files, words
+
+
+def _title(stored: Stored) -> Title:
+    """Return what a list says of a checkpoint that was read."""
+    words, ran = title(stored)
+    return Title(
+        words=first_line(words),
+        label=first_line(stored.checkpoint.label or ""),
+        state=ran.result if ran else verdict(stored),
+        ended=stored.checkpoint.step.startswith(TURN_ENDED),
+    )
 
 
 def _told(row: Sequence[Stored]) -> Stored:

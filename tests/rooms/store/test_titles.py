@@ -1,0 +1,122 @@
+"""Titles that are kept of checkpoints: no list is another one with them, and nothing of them stays that was removed."""
+
+from __future__ import annotations
+
+import re
+import stat
+from pathlib import Path
+
+import pytest
+
+from gitbaton.base.system import parallel
+from gitbaton.checkpoints.store import chain, facts, titles
+from gitbaton.cli.commands import log
+from tests.kit import Sandbox
+from tests.kit.damage import TRACK, scene
+
+LISTS = (
+    ("log", "--all"),
+    ("log", "--all", "--no-fold"),
+    ("log", "--all", "--stat"),
+    ("log", "--graph"),
+    ("log", "--all", "--kind", "auto"),
+    ("log", "--all", "--grep", "t 3"),
+    ("log", "t"),
+)
+AGE = re.compile(r" +(now|\d+[mhd]) ")
+NEVER = 1 << 40
+
+
+@pytest.fixture
+def box(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sandbox:
+    """Return a repository with turns, restores, a pin, labels and a folded row, in which titles are kept of any number."""
+    box = scene(tmp_path / "scene")
+    with box.open() as baton:
+        for step in ("one", "two", "three"):
+            baton.snapshot(f"idle {step}", track="t", kind="auto")
+    box.ok("snapshot", "--track", "u", "--step", "word " * 300)
+    box.git("update-ref", "refs/baton/remotes/far/tracks/abroad", TRACK)
+    many(monkeypatch, 1)
+    return box
+
+
+def many(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    for place in (chain, facts, parallel, titles, log):
+        monkeypatch.setattr(place, "MANY", size)
+
+
+def kept(box: Sandbox) -> Path:
+    return box.path / ".git/baton/titles"
+
+
+def lists(box: Sandbox) -> list[tuple[int, str, str]]:
+    done = [box.here(*words) for words in LISTS]
+    return [(one.code, AGE.sub(" 0s ", one.out), one.err) for one in done]
+
+
+@pytest.mark.deep
+def test_no_list_is_another_one_with_them(box: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    many(monkeypatch, NEVER)
+    plain = lists(box)
+    assert not kept(box).exists() and {code for code, _, _ in plain} == {0} and all(out for _, out, _ in plain)
+    assert "automatic checkpoints without an edit" in plain[0][1] and "word word" in plain[0][1]
+    many(monkeypatch, 1)
+    assert lists(box) == plain
+    whole = kept(box).read_bytes()
+    assert lists(box) == plain and kept(box).read_bytes() == whole
+    first = whole.splitlines(keepends=True)[0]
+    for other in (b"", b"x", whole[:-9], whole + whole[-9:], whole.replace(b"t 4", b"t 9"), first, whole.replace(b"\t", b" ")):
+        kept(box).write_bytes(other)
+        assert lists(box) == plain and b"t 4" in kept(box).read_bytes(), other[:50]
+    kept(box).unlink()
+    kept(box).mkdir()  # so that nothing can be kept
+    assert lists(box) == plain
+
+
+@pytest.mark.deep
+def test_their_owner_alone_reads_them_and_a_long_one_is_not_kept(box: Sandbox) -> None:
+    box.ok("log", "--all")
+    assert box.here("log", "--all").code == 0
+    assert stat.S_IMODE(kept(box).stat().st_mode) == 0o600
+    told = kept(box).read_text(encoding="utf-8")
+    assert "\tt 3" in told and "word word" not in told
+
+
+@pytest.mark.deep
+def test_nothing_is_kept_of_what_was_removed(box: Sandbox) -> None:
+    box.here("log", "--all")
+    assert all(word in kept(box).read_text() for word in ("t 1", "t 3", "u 0"))
+    assert box.here("prune", "--keep-last", "2", "--drop-milestones", "--yes").code == 0
+    told = kept(box).read_text()
+    assert "t 1" not in told and "t 3" in told, "it is pinned"
+    assert box.here("forget", "t~0", "--yes").code == 0 and not kept(box).exists()
+
+
+@pytest.mark.deep
+def test_what_another_clone_has_forgotten_goes_with_a_sync(box: Sandbox, tmp_path: Path) -> None:
+    box.ok("push", "far", "--track", "t", "--yes")
+    box.here("log", "--all")
+    assert "t 4" in kept(box).read_text()
+    box.git("clone", "-q", str(tmp_path / "scene/far.git"), str(tmp_path / "other"))
+    other = Sandbox(tmp_path / "other")
+    other.ok("fetch", "origin")
+    gone = next(row["id"] for row in other.ok("log", "--all", "--json").json["checkpoints"] if row["step"] == "t 4")
+    other.ok("forget", gone, "--yes")
+    other.ok("push", "origin", "--yes")
+    assert box.here("sync", "far", "--yes").code == 0
+    assert "t 4" not in box.here("log", "--all").out and "t 4" not in kept(box).read_text()
+
+
+@pytest.mark.deep
+def test_what_is_forgotten_while_a_list_is_made_is_not_kept(box: Sandbox) -> None:
+    with box.open() as baton:
+        known = titles.Titles(baton.store)
+        known.load()
+        items = baton.store.whole().items
+        title = titles.Title(words="said", label="", state="green", ended=False)
+        known.learn([title.line(stored.id) for stored in items])
+        oid = box.git("rev-parse", "refs/checkpoints/t")
+        box.ok("forget", oid, "--yes")
+        known.keep()
+    told = kept(box).read_text()
+    assert oid not in told and all(stored.id in told for stored in items if stored.id != oid)
