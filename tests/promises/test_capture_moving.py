@@ -110,6 +110,19 @@ def test_t08_directories_that_come_and_go_never_fail_a_snapshot(repo: Sandbox) -
 
 
 @pytest.mark.deep
+def test_what_is_never_stored_stays_out_where_it_comes_beside_what_git_cannot_add(repo: Sandbox) -> None:
+    repo.git("config", "filter.late.clean", "mkdir -p coming && echo TOKEN=1 >coming/.env && cat")
+    repo.git("config", "filter.late.required", "true")
+    repo.write(".gitattributes", "*.late filter=late\n*.enc working-tree-encoding=UTF-16\n")
+    repo.write("good.late", "good\n")
+    repo.write("bad.enc", b"\xff\xfeodd")
+    stored = snap(repo)
+    assert (repo.path / "coming/.env").exists() and "good.late" in repo.tree(stored.tree)
+    assert "coming/.env" not in repo.tree(stored.tree)
+    assert skipped(stored) == {"bad.enc": "unreadable", "coming/.env": "excluded"}
+
+
+@pytest.mark.deep
 @some("script", ["git add a.txt new; git reset -q", "git add a.txt; git rm -q --cached b.txt; git reset -q"])
 def test_t18_index_writers_never_tear_a_snapshot(repo: Sandbox, script: str) -> None:
     for number in range(40):
@@ -166,6 +179,37 @@ def test_the_facts_of_an_index_are_never_stale(repo: Sandbox) -> None:
         again = snap(repo)
         assert again.checkpoint.files == stored.checkpoint.files or again.checkpoint.files is not None
         assert flags(again) == flags(stored) and again.tree == stored.tree and facts.read_bytes() == kept
+
+
+@pytest.mark.deep
+def test_what_a_status_keeps_of_an_index_is_what_a_snapshot_would(repo: Sandbox) -> None:
+    repo.write("b.txt", "b\n")
+    repo.commit("b")
+    check(repo)
+    facts = repo.path / ".git/baton/index-facts"
+    kept = set()
+    for words in (
+        ("update-index", "--assume-unchanged", "a.txt"),
+        ("update-index", "--skip-worktree", "b.txt"),
+        ("update-index", "--no-skip-worktree", "b.txt"),
+        ("rm", "-q", "--cached", "b.txt"),
+        ("commit", "-qm", "without b"),
+        ("add", "-N", "b.txt"),
+        ("add", "b.txt"),
+        ("commit", "-qm", "with b"),
+    ):
+        repo.git(*words)
+        facts.unlink(missing_ok=True)
+        first = repo.here("status").out
+        kept.add(words if facts.exists() else None)
+        assert repo.here("status").out == first
+        stored = snap(repo)
+        facts.unlink(missing_ok=True)
+        again = snap(repo)
+        assert flags(again) == flags(stored) and again.tree == stored.tree, words
+        assert again.checkpoint.files is not None and stored.checkpoint.files is not None
+        assert again.checkpoint.files.index.tree == stored.checkpoint.files.index.tree
+    assert None in kept and len(kept) > 2, "what is in no tree yet is not kept"
 
 
 @pytest.mark.deep

@@ -305,10 +305,10 @@ class _Intake:
         self._require()
         for attempt in range(3):
             result = self._filtered_add(paths)
-            if paths is None:
-                skipped += self._unwelcome()
             if result.code not in (0, 1) and attempt == 2:
                 culprits = self._one_by_one()
+            if paths is None:  # more than was listed may have come in
+                skipped += self._unwelcome()
             if result.code == 0:
                 reasons = {}
                 break
