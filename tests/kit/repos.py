@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from gitbaton import Baton
+from gitbaton.cli.main import call
 from tests.kit.forkserver import python
 
 SOME_TIME = datetime(2026, 1, 1, tzinfo=UTC)
@@ -116,8 +117,6 @@ class Sandbox:
 
     def here(self, *args: str) -> Outcome:
         """``git baton`` in this process, so that a test can change how long it waits."""
-        from gitbaton.cli.main import call
-
         out, err = io.StringIO(), io.StringIO()
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             code = call(["--repo-root", os.fspath(self.path), *args])

@@ -170,7 +170,8 @@ class _Comparison:
         """Return the paths that differ, by tree."""
         first, known = self.trees[0], self.index.known_facts()
         # Neither asks the work tree: what is hidden there does not matter to them.
-        here = self.index.repo.objects.info(known.tree) if known is not None and not self.specs else None
+        kept = self.index.staged_tree(known) if not self.specs else None
+        here = self.index.repo.objects.info(kept) if kept else None
         tree = here.oid if here is not None and here.kind == "tree" else None
         staged = None if tree else self.index.git.start("diff-index", *_STAGED, first, "--", *self.specs)
         pairs = tree_pairs(self.trees, tree)

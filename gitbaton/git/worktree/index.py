@@ -109,12 +109,22 @@ class PrivateIndex:
             self._like = known.key
         return known.facts if known is not None else None
 
+    def staged_tree(self, known: IndexFacts | None) -> Oid | None:
+        """Return the tree of what is staged, as far as the facts are ``known`` or git has written it down in the index; it may
+        have been collected since."""
+        return known.tree if known is not None else _written_tree(self._bytes(), self.width)
+
     def hidden(self, known: IndexFacts | None) -> IndexFacts:
         """Return the paths with a bit that hides edits from git, and those of other repositories, without a tree; as far as the
-        facts are not ``known``, git is asked. Raises DamagedIndexError."""
+        facts are not ``known``, git is asked, and they are kept where the tree is written in the index. Raises
+        DamagedIndexError."""
         if known is not None:
             return replace(known, tree="")
-        return _read(self, self._sparse(), tree=False)
+        tree = self.staged_tree(None)
+        found = _read(self, self._sparse(), tree=False)
+        if tree and self.whole() and len(found.flags) <= MAX_FLAGS:  # such an index has nothing that a tree has not
+            self._save(replace(found, tree=tree))
+        return found
 
     def _listed(self) -> bytes:
         """Return what ``git ls-files`` says of an index that is whole. Raises DamagedIndexError."""
@@ -139,20 +149,18 @@ class PrivateIndex:
         self.copy()
         facts = _read(self, self._sparse())
         if not facts.stages and not facts.lost and len(facts.flags) <= MAX_FLAGS:
-            self._save(facts)
+            end = _entries_end(self._bytes(), self.width)  # of the copy, which nobody else writes
+            self._save(facts, self._entries(end), end, self.path + ".facts")
         return facts
 
-    def _save(self, facts: IndexFacts) -> None:
-        end = _entries_end(self._bytes(), self.width)  # of the copy, which nobody else writes
-        entries = self._entries(end)
+    def _save(self, facts: IndexFacts, entries: str = "", end: int = 0, temporary: str = "") -> None:
         self._like = ""
         self._like = "" if self.key() else entries
         if key := self.key():
             flags = [[f.path, f.bits] for f in facts.flags]
             rest = {"tree": facts.tree, "flags": flags, "gitlinks": facts.gitlinks}
-            save_cache(
-                self.repo, facts_file(self.repo), self.path + ".facts", {"key": key, "end": end, "entries": entries, **rest}
-            )
+            place, beside = facts_file(self.repo), f"{facts_file(self.repo)}.{os.getpid()}"
+            save_cache(self.repo, place, temporary or beside, {"key": key, "end": end, "entries": entries, **rest})
 
     def _sparse(self) -> bool:
         return self.repo.boolean("core.sparsecheckout")
@@ -341,8 +349,11 @@ def real_links(index: PrivateIndex, root: str) -> tuple[str, ...]:
 
 
 def kept_tree(repo: Repo) -> Oid | None:
-    """Return the tree of what was staged when facts of the index were last kept; it may have been collected, and another one be
-    staged now."""
+    """Return the tree of what is staged, if git has written it down in the index, or that of what was when facts of the index
+    were last kept; it may have been collected, and another one be staged now."""
+    width = 20 if repo.layout.algorithm == "sha1" else 32
+    if tree := _written_tree(read_or_none(repo.layout.index, follow=True) or b"", width):
+        return tree
     known = _load(facts_file(repo))
     return known.facts.tree if known is not None else None
 
@@ -395,6 +406,23 @@ def _load(path: str) -> _KnownFacts | None:
         return _KnownFacts(key=data["key"], end=int(data["end"]), entries=data["entries"], facts=facts)
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
+
+
+def _written_tree(data: bytes, width: int) -> Oid | None:
+    """Return the tree of all entries of an index, where its last extensions hold it as git's cache of trees does
+    (gitformat-index): git takes it back where an entry is changed, unmerged, or only to be added."""
+    count, last, start = int.from_bytes(data[8:12]), len(data) - width, len(data)
+    while (start := data.rfind(b"TREE", 12, start)) > 0:
+        at = start
+        while at < last and data[at : at + 4].isalpha():
+            at += 8 + int.from_bytes(data[at + 4 : at + 8])
+        if at != last:  # these letters are of something else
+            continue
+        root = re.match(rb"\0(\d+) \d+\n", data[start + 8 : start + 40])
+        if root is None or int(root[1]) != count:
+            return None
+        return data[start + 8 + root.end() :][:width].hex()
+    return None
 
 
 def _entries_end(data: bytes, width: int) -> int:
