@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from functools import partial
 from itertools import islice
 
 from gitbaton.base.codec import in_quotes
@@ -18,7 +17,7 @@ from gitbaton.checkpoints.render import latest_json, latest_markdown
 from gitbaton.checkpoints.store import CURRENT, tip_ref
 from gitbaton.git import questions
 from gitbaton.git.objects import lookup
-from gitbaton.git.repo import Repo, make_folder, put, shared
+from gitbaton.git.repo import Repo, make_folder, put, shared, sharing
 from gitbaton.git.run import zsplit
 
 NAMES = ("LATEST.md", "LATEST.json")
@@ -146,7 +145,7 @@ def _write(
     if old != _as_of(new, told_now.generated, _generated(old[1])):
         for name, data, stands in zip(NAMES, new, there, strict=True):
             if stands or not existing:
-                _replace(repo, folder, name, data, _aside(repo, folder))
+                _replace(folder, name, data, _aside(repo, folder), sharing(repo))
     if mark:
         try:
             put(repo, _mark_path(repo), os.fsencode(f"{mark}\n{_stat_key(where, folder)}"))
@@ -215,7 +214,7 @@ def write_files(repo: Repo, where: LatestPlace, files: Iterator[tuple[str, bytes
     foreign = {*zsplit(repo.git.out("ls-files", "-z", "--", f":(top,literal){inside}"))} if inside is not None else set[str]()
     paths, warnings = list[str](), list[str]()
     with closing_fd(_open(where, create=repo)) as folder:
-        aside = _aside(repo, folder)
+        aside, made = _aside(repo, folder), sharing(repo)
         while some := dict(islice(files, _AT_ONCE)):
             with repo.lock(()):
                 for name, data in some.items():
@@ -224,7 +223,7 @@ def write_files(repo: Repo, where: LatestPlace, files: Iterator[tuple[str, bytes
                         warnings.append(f"{in_quotes(path)} is tracked by git and is not written")
                     else:
                         paths += [path] if path else []
-                        _replace(repo, folder, name, data, aside)
+                        _replace(folder, name, data, aside, made)
     with repo.lock(()):
         return warnings + _ignore(repo, paths)
 
@@ -334,17 +333,16 @@ def _aside(repo: Repo, folder: int) -> str:
         return ""
 
 
-def _replace(repo: Repo, folder: int, name: str, data: bytes, aside: str) -> None:
+def _replace(folder: int, name: str, data: bytes, aside: str, made: Callable[[int], object]) -> None:
     """Write a file whole or not at all; a link at its place is replaced, never followed.
 
     The temporary file is ``aside``, out of the way of a user's ``git add``, where that can be. It has one name, so that what a
-    killed writer left goes with the next write.
+    killed writer left goes with the next write. ``made`` as in ``write_atomic``.
     """
-    write = partial(write_atomic, name, data, folder=folder, made=partial(shared, repo))
     try:
-        write(temporary=os.path.join(aside, name + ".new") if aside else f".{name}.new")
+        write_atomic(name, data, folder=folder, temporary=f"{aside}/{name}.new" if aside else f".{name}.new", made=made)
     except OSError:
-        write(temporary=f".{name}.new")
+        write_atomic(name, data, folder=folder, temporary=f".{name}.new", made=made)
 
 
 def exclude_line(path: str) -> bytes:

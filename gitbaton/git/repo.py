@@ -753,11 +753,24 @@ def keep_begun(repo: Repo) -> None:
 def shared(repo: Repo, path: str | int) -> None:
     """Give a file or folder of ours, or what a descriptor is of, the mode that the repository asks for. Never raises, but for
     what the configuration does."""
-    share(path, mode_of(repo.settings().get("core.sharedrepository", [""])[-1]))
+    sharing(repo)(path)
+
+
+def sharing(repo: Repo) -> Callable[[str | int], None]:
+    """Return ``shared`` for many files of a repository: what it asks for is read once."""
+    mode, owner = mode_of(repo.settings().get("core.sharedrepository", [""])[-1]), (0, 0)
     if os.geteuid() == 0:  # git lets root in where safe.directory names the place
         with suppress(OSError):
             above = os.stat(repo.layout.common_dir)
-            give(path, above.st_uid, above.st_gid)
+            owner = above.st_uid, above.st_gid
+
+    def done(path: str | int) -> None:
+        share(path, mode)
+        if owner[0]:
+            with suppress(OSError):
+                give(path, *owner)
+
+    return done
 
 
 def _steps(repo: Repo, path: str) -> tuple[str, list[str]]:

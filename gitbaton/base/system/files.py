@@ -81,9 +81,12 @@ def write_atomic(
     """
     temporary = temporary or path + ".new"
     try:
-        with suppress(FileNotFoundError):
-            os.unlink(temporary, dir_fd=folder)
-        fd = os.open(temporary, NEW, mode, dir_fd=folder)
+        try:
+            fd = os.open(temporary, NEW, mode, dir_fd=folder)
+        except FileExistsError:
+            with suppress(FileNotFoundError):
+                os.unlink(temporary, dir_fd=folder)
+            fd = os.open(temporary, NEW, mode, dir_fd=folder)
     except OSError as error:
         error.filename = path  # the name that the caller knows
         raise
