@@ -387,6 +387,13 @@ def are_there(repo: Repo, tips: Iterable[Oid], without: Collection[Oid] = ()) ->
     return _all_there(repo, raw) and not any(oid.encode() in raw for oid in without)
 
 
+def headers(repo: Repo, oids: Iterable[Oid]) -> dict[Oid, str]:
+    """Return the kind of each of some objects that git finds, by their headers: what follows them may be corrupt."""
+    result = repo.git.run("cat-file", "--batch-check=%(objectname) %(objecttype)", "--buffer", stdin=_lines(oids))
+    words = result.out.decode("ascii").split()
+    return {oid: kind for oid, kind in zip(words[::2], words[1::2], strict=False) if kind != "missing"}
+
+
 def kinds(repo: Repo, oids: Iterable[Oid]) -> dict[Oid, str]:
     """Return the kind of each of some objects that git can read to its end. Git stops at the first corrupt one, and says
     nothing of some that come after it. Many are read by two processes."""

@@ -277,10 +277,10 @@ class Connection:
         result = self._run("asking", place, *exact, *words, env=env)
         if result.code != 0:
             raise self._failure(result.err)
-        found = {}
+        found, algorithm = dict[str, Oid](), self.repo.layout.algorithm
         for row in os.fsdecode(result.out).split("\n")[:-1]:
             oid, _, name = row.partition("\t")
-            if not is_ref(name) or not is_oid(self.repo.layout.algorithm, oid):
+            if not is_ref(name) or not is_oid(algorithm, oid):
                 raise RemoteError(f"'{self.remote.shown}' has refs that this repository cannot hold: {row[:100]}")
             found[name] = oid
         return found

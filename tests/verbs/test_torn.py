@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from gitbaton.checkpoints.store.read import own_refs, unreadable_refs
 from tests.kit import Sandbox
 
 
@@ -105,3 +106,17 @@ def test_a_record_that_is_no_json_keeps_no_other_track_from_a_push(repo: Sandbox
     done = repo.baton("push", "far", "--yes")
     assert done.code == 1 and f"track 'p' is broken here: commit {bad}: record is not JSON" in done.err
     assert far.git("for-each-ref", "--format=%(refname)", "refs/baton/tracks") == "refs/baton/tracks/q"
+
+
+def test_of_refs_that_are_many_the_same_ones_are_broken(repo: Sandbox) -> None:
+    with repo.open() as baton:
+        for track in ("p", "q", "s"):
+            baton.snapshot("one", track=track, files=False)
+    torn, tip = ("refs/baton/tracks/p", "refs/baton/tracks/q")
+    repo.loose(repo.git("rev-parse", torn)).unlink()
+    repo.git("update-ref", tip, "refs/checkpoints/q")
+    (repo.path / ".git" / "refs/baton/tracks/s").write_text("")
+    with repo.open() as baton:
+        refs = own_refs(baton.store)
+        few, many = unreadable_refs(baton.store, refs), unreadable_refs(baton.store, refs, 0)
+    assert few == many and few.keys() == {torn, tip, "refs/baton/tracks/s"}

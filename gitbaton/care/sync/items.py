@@ -241,7 +241,7 @@ class Move:
     @property
     def changes(self) -> bool:
         """Whether the remote's ref moves."""
-        return self.action in ("new", "forward", "rewrite", "append", "delete")
+        return self.action not in ("same", "refused")
 
 
 @value
@@ -295,12 +295,15 @@ _OTHERS = (SAFETY, REMOTES)  # of no concern to anybody else, also where somebod
 _FETCHED = re.compile(r"refs/baton/remotes/[^/]+/(?:joined/[0-9a-f]{16}/(?=threads/|late/))?")
 _TALK = re.compile(r"[a-z][a-z0-9_-]*/([^/]+)\Z")
 _SHOWN = 100  # characters of a name
+_CLOSELY = (
+    2000  # objects that refs point at which are read; of more whoever needs one reads it, and what git stumbles on is told
+)
 
 
 def item_of(ref: str) -> Item | None:
     """Return the item that a ref of ours is of, here or at a remote; None for one that is of none, or is not as we write it."""
     if ref.startswith(CHAINS):
-        track = track_of(ref)
+        track = decode_track(ref[len(CHAINS) :])
         return ("track", track) if track is not None else None
     if ref.startswith(SIGNATURES):  # which go where their track goes
         track = signed_track(ref)
@@ -384,8 +387,9 @@ def look(line: Connection, place: str | None = None, *, everything: bool = False
     refs = line.listed(*(() if everything else (OURS + "*", NOTES)), place=place)
     items = {ref: item for ref in refs if (item := item_of(ref)) is not None}
     tracks = {item[1]: refs[ref] for ref, item in items.items() if ref.startswith(CHAINS)}
-    ours = (ref for ref in refs if ref.startswith(OURS) and ref != META and not ref.startswith(_OTHERS))
-    return RemoteRefs(refs=refs, items=items, tracks=tracks, strange=tuple(ref for ref in ours if ref not in items))
+    others = refs.keys() - items.keys() - {META}
+    strange = sorted(ref for ref in others if ref.startswith(OURS) and not ref.startswith(_OTHERS))
+    return RemoteRefs(refs=refs, items=items, tracks=tracks, strange=tuple(strange))
 
 
 def said(store: Store, seen: RemoteRefs) -> Meta:
@@ -416,11 +420,11 @@ class OwnRefs:
 
 
 def looked_at(baton: Baton, line: Connection, choice: Choice, before: OwnRefs | None = None) -> OwnRefs:
-    """List our refs here and look at each; one that is where it was ``before`` is as it was. From now on git does not see those
-    that are broken when it fetches."""
+    """List our refs here and look at each, at thousands less closely; one that is where it was ``before`` is as it was. From
+    now on git does not see those that are broken when it fetches."""
     refs, known = own_refs(baton.store), before or OwnRefs(refs={}, left={})
-    fresh = {ref: oid for ref, oid in refs.items() if known.refs.get(ref) != oid}
-    found = unreadable_refs(baton.store, fresh)
+    fresh = {ref: oid for ref, oid in refs.items() if known.refs.get(ref) != oid} if known.refs else refs
+    found = unreadable_refs(baton.store, fresh, _CLOSELY)
     line.hidden |= found.keys()
     tracks = {ref: track_of(own(ref)) or signed_track(own(ref)) for ref in found}
     left = {ref: why for ref, why in found.items() if (name := tracks[ref]) is None or choice.takes(("track", name))}

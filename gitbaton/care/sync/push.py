@@ -257,22 +257,20 @@ class _Push:
         """Make one attempt; None when rewriting is refused."""
         seen = self._look()
         self.there = seen.refs
-        names = sorted(track for track in {*self.ours, *seen.tracks} if self.choice.takes(("track", track)))
-        tracks = tuple(track for track in names if chain_ref(track) not in self.left)
-        chosen = replace(self.choice, tracks=tracks) if self.left else self.choice
+        chosen = self._without(self.left, seen) if self.left else self.choice
         made, objects = self.plan(seen, chosen, rewriting=rewriting)
         haves = _Haves(self.baton, seen, made.moves, self.left)
         keeping.enter_context(stored(self.baton.repo, objects))
-        moving = {move.asked for move in made.moves if move.changes and move.item}
-        known = agreed(self.line, self.place, moving)
-        planned, answers = made.moves, _Asked(self.baton.repo)
-        public = haves.ask(lambda oids: exposure(self.baton, planned, oids, known, answers), lambda found: found is None)
+        moving = [move for move in made.moves if move.changes]
+        known = agreed(self.line, self.place, {move.asked for move in moving if move.item})
+        answers = _Asked(self.baton.repo)
+        public = haves.ask(lambda oids: exposure(self.baton, moving, oids, known, answers), lambda found: found is None)
         made = replace(made, exposure=public)
         if public is not None and not self._agree(public):
             if not self.manner.partly:
                 return replace(made, declined=public.names, private=public.threads, keeps="")
-            tracks = tuple(track for track in tracks if track not in public.tracks)
-            rest = replace(self.choice, tracks=tracks, kept=frozenset(public.threads))
+            rest = self._without({*self.left, *map(chain_ref, public.tracks)}, seen)
+            rest = replace(rest, kept=frozenset(public.threads))
             made, objects = self.plan(seen, rest, rewriting=rewriting)
             keeping.enter_context(stored(self.baton.repo, objects))
             made = replace(made, exposure=public, declined=public.names, private=public.threads)
@@ -281,24 +279,29 @@ class _Push:
             lambda oids: counted(self.baton, sent, oids, public, answers),
             lambda found: not any(move.commits or move.untracked for move in found),
         )
-        made = replace(made, moves=moves)
-        wants = [move.new for move in moves if move.changes and move.new is not None]
+        made, moving = replace(made, moves=moves), [move for move in moves if move.changes]
+        wants = [move.new for move in moving if move.new is not None]
         if public is None and wants:
             made = replace(made, bytes=haves.ask(lambda oids: weight(self.baton, wants, oids)))
-        hits, files = self._hits(haves, moves, wants) if wants else ([], [])
+        hits, files = self._hits(haves, moving, wants) if wants else ([], [])
         made = replace(made, warnings=(*made.warnings, *_by_name(files, in_quotes(self.shown))))
-        tips = [move.new for move in moves if move.changes and move.kind in ("track", "run") and move.new is not None]
+        tips = [move.new for move in moving if move.kind in ("track", "run") and move.new is not None]
         found: Sequence[Pointer] = ()
         if tips:  # a note, and a state of a thread, is no file, and holds ids that look like a pointer's
             found = haves.ask(lambda oids: pointers(self.baton, tips, oids), lambda found: not found)
         self.sends = sendable(self.baton, found)
         self.hooked = any(pointer.keeper == OTHER for pointer in found) and bool(self.line.push_hook())
-        refs = [move.ref for move in moves if move.changes and move.kind and move.new]
+        refs = [move.ref for move in moving if move.kind and move.new]
         stays = staying(found, self.sends, self.shown, refs, hooked=self.hooked)
         made = replace(made, warnings=(*made.warnings, *stays), contents=len(self.sends))
-        if hits or not self.manner.write or not any(move.changes for move in moves):
+        if hits or not self.manner.write or not moving:
             return replace(made, hits=tuple(hits))
         return self._send(made, {item.oid for item in objects}, rewriting=rewriting)
+
+    def _without(self, left: Collection[str], seen: RemoteRefs) -> Choice:
+        """Return the choice of tracks, here and there, but for those whose refs are ``left`` out."""
+        names = sorted(track for track in {*self.ours, *seen.tracks} if self.choice.takes(("track", track)))
+        return replace(self.choice, tracks=tuple(track for track in names if chain_ref(track) not in left))
 
     def _hits(self, haves: _Haves, moves: Sequence[Move], wants: Sequence[Oid]) -> tuple[list[Hit], list[str]]:
         """Return what must not leave of what the remote lacks, and the files with names that say that they hold secrets."""
@@ -336,7 +339,9 @@ class _Push:
         mine = objects.refs(THREADS, LATE) if self.choice.threads else {}
         held = {*known.values(), *self.ours.values(), *mine.values()}
         wanted = [ref for ref in (META, NOTES) if ref in seen.refs]
-        for ref, item in seen.chosen(self.choice).items():
+        for ref, item in seen.items.items():
+            if seen.refs[ref] in held or not self.choice.takes(item):
+                continue
             needed = True
             if item[0] == "track":
                 needed = item[1] in self.ours or here(remote, ref) in known
@@ -369,8 +374,9 @@ class _Push:
             notes = {ref: oid for ref, oid in own_refs(store).items() if ref == NOTES}
             self.left |= torn_refs(store, notes, user_tips(store))
             warnings += [f"no notes are pushed: {error.message}"] if NOTES not in self.left else []
-        public = {m.name: m.new for m in moves if m.kind == "track" and m.action not in ("delete", "refused") and m.new}
-        moves += talk_moves(self.baton, seen, public, self.left, past=choice.tracks is None) if choice.transcripts else []
+        if choice.transcripts:
+            public = {m.name: m.new for m in moves if m.kind == "track" and m.action not in ("delete", "refused") and m.new}
+            moves += talk_moves(self.baton, seen, public, self.left, past=choice.tracks is None)
         moves += run_moves(self.baton, seen, self.shown, self.left) if choice.runs else []
         if choice.threads:
             from gitbaton.care.sync import threads

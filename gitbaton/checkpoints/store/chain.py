@@ -128,7 +128,7 @@ class Chains:
         for ref, oid in listed.items():
             if not ref.startswith(CHAINS):
                 continue
-            track = track_of(ref)
+            track = decode_track(ref[len(CHAINS) :])
             if track is None:
                 problems.append(Problem(where=ref, reason="the name is not one that gitbaton writes"))
             elif not oid.strip("0"):

@@ -546,19 +546,23 @@ def own_refs(store: Chains) -> dict[str, Oid]:
     return {ref: oid for ref, oid in listed.items() if not ref.startswith(below)}
 
 
-def readable_kinds(store: Chains, oids: Iterable[Oid]) -> dict[Oid, str]:
-    """Return the kind of each of some objects that can be read; many are read by one process."""
-    asked = sorted({oid for oid in oids if oid.strip("0")})
-    found = objectlists.kinds(store.repo, asked) if len(asked) > _MANY else {}
+def readable_kinds(store: Chains, oids: Iterable[Oid], most: int | None = None) -> dict[Oid, str]:
+    """Return the kind of each of some objects that can be read; many are read by one process. Of more than ``most`` only the
+    headers are read."""
+    asked = [oid for oid in {*oids} if oid.strip("0")]
+    if most is not None and len(asked) > most:
+        found = objectlists.headers(store.repo, asked)
+    else:
+        found = objectlists.kinds(store.repo, asked) if len(asked) > _MANY else {}
     rest = [oid for oid in asked if oid not in found]
     items = zip(rest, store.objects.read_many(rest, MAX_COMMIT), strict=True)
     return found | {oid: item.kind for oid, item in items if item is not None}
 
 
-def unreadable_refs(store: Chains, refs: Mapping[str, Oid]) -> dict[str, str]:
+def unreadable_refs(store: Chains, refs: Mapping[str, Oid], most: int | None = None) -> dict[str, str]:
     """Return the ``refs`` of ours that hold no id, or point at an object that cannot be read or is of another kind than such a
-    ref has, each with why. The objects below are not looked at: see ``torn_refs``."""
-    found, known = dict[str, str](), readable_kinds(store, refs.values())
+    ref has, each with why; ``most`` as in ``readable_kinds``. The objects below are not looked at: see ``torn_refs``."""
+    found, known = dict[str, str](), readable_kinds(store, refs.values(), most)
     for ref, oid in refs.items():
         if known.get(oid) == ("blob" if ref.startswith(TIPS) else "commit"):
             continue

@@ -35,6 +35,16 @@ def test_of_many_objects_those_after_a_torn_one_of_another_process_are_read(repo
     assert objectlists.kinds(opened, [torn, *oids]) == dict.fromkeys(oids[MANY // 2 - 1 :], "blob")
 
 
+def test_a_look_at_headers_tells_the_kinds_of_what_is_here_whatever_follows_them(repo: Sandbox, opened: Repo) -> None:
+    commit = repo.git("rev-parse", "HEAD")
+    blob, gone = (repo.git("hash-object", "-w", "--stdin", stdin=text) for text in (b"half\n" * 999, b"no header\n"))
+    whole = repo.loose(blob).read_bytes()
+    for oid, data in ((blob, whole[:-9]), (gone, b"no header")):
+        repo.loose(oid).chmod(0o644)
+        repo.loose(oid).write_bytes(data)
+    assert objectlists.headers(opened, [gone, commit, "1" * 40, blob]) == {commit: "commit", blob: "blob"}
+
+
 def test_what_is_not_here_excludes_nothing(repo: Sandbox, opened: Repo) -> None:
     first = repo.git("rev-parse", "HEAD")
     repo.write("new.txt", "new\n")
