@@ -451,14 +451,28 @@ def _octal(char: str) -> str:
 
 def stored_document(stored: Stored) -> dict[str, Json]:
     """Return the JSON object of a stored checkpoint: its fields, its id, the commit and base of its chain."""
-    return {
-        **document(stored.checkpoint),
-        "id": stored.id,
-        "commit": stored.commit,
-        "base": stored.base,
-        "foreign": stored.foreign_words,
-        **({"restored": stored.restored} if stored.restored else {}),
-    }
+    return {**document(stored.checkpoint), **_where(stored)}
+
+
+def stored_json(stored: Stored, more: Mapping[str, Json], *, written: bool = False) -> str:
+    """Return the text of that object with ``more`` fields, in which every character can be seen. ``written``: its bytes are
+    canonical."""
+    return _joined(stored, {**_where(stored), **more}, written=written)
+
+
+def _where(stored: Stored) -> dict[str, Json]:
+    more: dict[str, Json] = {"restored": stored.restored} if stored.restored else {}
+    return {"id": stored.id, "commit": stored.commit, "base": stored.base, "foreign": stored.foreign_words, **more}
+
+
+def _joined(stored: Stored, more: Mapping[str, Json], *, written: bool) -> str:
+    """Return the text of the JSON of a checkpoint with more fields behind its own."""
+    raw = stored.raw if written else b""
+    if raw.startswith(b'{\n  "v": 1,\n  "track": %s,\n' % canonical(stored.checkpoint.track)[:-1]):
+        said = raw.removesuffix(b"\n}\n") + b"," + canonical({**more}).removeprefix(b"{")
+    else:
+        said = canonical({**document(stored.checkpoint), **more})
+    return escaped(said.decode("utf-8"))
 
 
 def tokens(usage: Usage) -> str:
@@ -534,11 +548,7 @@ def _heading(track: str) -> str:
 
 def exported_json(stored: Stored, *, written: bool = False) -> bytes:
     """One exported checkpoint: its JSON plus ``id``. ``written``: its bytes are canonical, and all of it may be told."""
-    raw = stored.raw if written else b""
-    if raw.startswith(b'{\n  "v": 1,\n  "track": %s,\n' % canonical(stored.checkpoint.track)[:-1]):
-        said = raw.removesuffix(b"\n}\n") + b"," + canonical(_about(stored)).removeprefix(b"{")
-        return escaped(said.decode("utf-8")).encode("utf-8")
-    return _seen(_told(stored))
+    return _joined(stored, _about(stored), written=written).encode("utf-8")
 
 
 def _seen(value: Json) -> bytes:

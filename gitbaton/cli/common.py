@@ -195,6 +195,16 @@ def print_json(value: dict[str, Json]) -> None:
     terminal.write(escaped(canonical({"v": 1, **value}).decode("utf-8")))
 
 
+def print_json_list(name: str, items: Sequence[str], rest: dict[str, Json]) -> None:
+    """Print one JSON object as ``print_json`` does: its first field a list, of the texts of objects, and the ``rest``."""
+    told = escaped(canonical({"v": 1, name: ["@"] if items else [], **rest}).decode("utf-8"))
+    head, _, tail = told.partition('    "@"\n')
+    terminal.write(head)
+    for number, item in enumerate(items, 1):
+        terminal.write("    " + item.rstrip("\n").replace("\n", "\n    ") + (",\n" if number < len(items) else "\n"))
+    terminal.write(tail)
+
+
 def refuse(*rules: tuple[bool, str] | tuple[bool, str, str]) -> None:
     """Raise UsageError for the first rule that holds, with its text and its hint."""
     for holds, *said in rules:

@@ -14,7 +14,7 @@ from gitbaton.base.model import INSIDE, KINDS, STEPPING, TURN_ENDED, Oid, Stored
 from gitbaton.base.values import replace, value
 from gitbaton.checkpoints.baton import Baton
 from gitbaton.checkpoints.overlap import at_hand
-from gitbaton.checkpoints.render import done, first_few, origin, porcelain, some, stored_document, title, verdict
+from gitbaton.checkpoints.render import done, first_few, origin, porcelain, some, stored_json, title, verdict
 from gitbaton.checkpoints.store import History, safety_ref
 from gitbaton.checkpoints.store.chain import replay
 from gitbaton.checkpoints.store.meta import Meta
@@ -36,7 +36,7 @@ from gitbaton.cli.common import (
     one_of,
     opened,
     paged,
-    print_json,
+    print_json_list,
     refuse_no_paths,
     warn_all,
 )
@@ -145,7 +145,7 @@ def command(
         wanted = _selection(baton, since, until, kind, agent, patterns, text, paths, place)
         chosen = any((grep, text, kind, agent, paths))  # what is asked for is shown
         whole, pins = json or stable or nul or no_fold or chosen, marked(baton)
-        lines = not (json or stable or nul)  # each is read where it is told
+        lines = not (stable or nul)  # each is read where it is told
         asked = partial(baton.history, track, everything=everything, name=name, wanted=wanted, brief=lines)
         try:
             history, rows = _found(asked, pins, limit, whole=whole)
@@ -157,8 +157,8 @@ def command(
         newest = wanted is None and not (graph or inside)
         going = _under_way(baton, history, everything=everything) if newest else None
         if json:
-            listed = [{**stored_document(s), **pins.document(s.id)} for s in history.items]
-            print_json({"checkpoints": listed, **({"open_turn": turn_document(going)} if going else {})})
+            listed = [*baton.store.mapped(partial(_object, baton, pins), history.items, lambda s: (s,))]
+            print_json_list("checkpoints", listed, {"open_turn": turn_document(going)} if going else {})
         elif stable or nul:
             more = [turn_header(going)] if going else []
             terminal.write(porcelain(COLUMNS, map(_fields, history.items), nul=nul, foreign=history.items, more=more))
@@ -275,6 +275,15 @@ def _first(rows: list[list[Stored]], limit: Optional[int]) -> list[list[Stored]]
     """Return the first rows, of which so many are no folded turns."""
     shown = [at for at, row in enumerate(rows, 1) if len(row) == 1 or row[0].checkpoint.restore]
     return rows if limit is None or len(shown) <= limit else rows[: (0, *shown)[limit]]
+
+
+def _object(baton: Baton, pins: Meta, stored: Stored) -> str:
+    """Return the text of a checkpoint's JSON object."""
+    from gitbaton.base.codec.shape import texts_in
+
+    read = baton.store.read(stored)
+    written = baton.store.facts.vouches(stored.commit, stored.id) or texts_in(read.raw) is not None
+    return stored_json(read, pins.document(stored.id), written=written)
 
 
 def _fields(stored: Stored) -> tuple[str, ...]:

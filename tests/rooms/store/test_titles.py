@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 import stat
 from pathlib import Path
 
 import pytest
 
+from gitbaton.base.codec import canonical
 from gitbaton.base.system import parallel
 from gitbaton.checkpoints.store import chain, facts, titles
 from gitbaton.cli.commands import log
@@ -120,3 +122,18 @@ def test_what_is_forgotten_while_a_list_is_made_is_not_kept(box: Sandbox) -> Non
         known.keep()
     told = kept(box).read_text()
     assert oid not in told and all(stored.id in told for stored in items if stored.id != oid)
+
+
+@pytest.mark.deep
+def test_a_checkpoint_is_told_in_a_list_as_alone(box: Sandbox) -> None:
+    box.ok("tracks", "rename", "u", "renamed")
+    box.ok("snapshot", "--track", "renamed", "--step", "seen \u200b\u202e and \U0001f44d")
+    told = box.here("log", "--all", "--json").out
+    listed = [row for row in json.loads(told)["checkpoints"] if row["track"] != "abroad"]  # with the ids of others
+    alone = [json.loads(box.here("show", row["id"], "--json").out)["checkpoint"] for row in listed]
+    assert len(listed) > 7 and [list(row.items()) for row in listed] == [list(row.items()) for row in alone]
+    assert told == canonical(
+        {"v": 1, **{key: value for key, value in json.loads(told).items() if key != "v"}}
+    ).decode().replace("\u200b\u202e", "\\u200b\\u202e")
+    none = json.loads(box.here("log", "--all", "--json", "-n", "0").out)
+    assert none == {"v": 1, "checkpoints": []}
