@@ -129,8 +129,8 @@ retention checkpoints/store/revision.py: carriers come back by sync
 +pass
 
 sync care/sync/push.py: secrets that were seen go
--if hits or not self.manner.write or not any(move.changes for move in moves):
-+if not self.manner.write or not any(move.changes for move in moves):
+-if hits or not self.manner.write or not moving:
++if not self.manner.write or not moving:
 
 sync care/sync/push.py: nobody agrees to runs
 -runs = [move for move in fresh if move.kind == "run"]
