@@ -145,8 +145,7 @@ def command(
         wanted = _selection(baton, since, until, kind, agent, patterns, text, paths, place)
         chosen = any((grep, text, kind, agent, paths))  # what is asked for is shown
         whole, pins = json or stable or nul or no_fold or chosen, marked(baton)
-        lines = not (stable or nul)  # each is read where it is told
-        asked = partial(baton.history, track, everything=everything, name=name, wanted=wanted, brief=lines)
+        asked = partial(baton.history, track, everything=everything, name=name, wanted=wanted, brief=True)
         try:
             history, rows = _found(asked, pins, limit, whole=whole)
         except NoCheckpointError:
@@ -161,7 +160,8 @@ def command(
             print_json_list("checkpoints", listed, {"open_turn": turn_document(going)} if going else {})
         elif stable or nul:
             more = [turn_header(going)] if going else []
-            terminal.write(porcelain(COLUMNS, map(_fields, history.items), nul=nul, foreign=history.items, more=more))
+            fields = baton.store.mapped(partial(_fields, baton), history.items, lambda s: (s,))
+            terminal.write(porcelain(COLUMNS, fields, nul=nul, foreign=history.items, more=more))
         else:
             is_all = everything and wanted is None and limit is None
             found = LogRows(history=history, rows=rows, pins=pins, going=going, whole=is_all)
@@ -286,7 +286,8 @@ def _object(baton: Baton, pins: Meta, stored: Stored) -> str:
     return stored_json(read, pins.document(stored.id), written=written)
 
 
-def _fields(stored: Stored) -> tuple[str, ...]:
+def _fields(baton: Baton, stored: Stored) -> tuple[str, ...]:
+    stored = baton.store.read(stored)
     c, said = stored.checkpoint, verdict(stored)
     return stored.id, c.track, timestamp(c.created), c.kind, said, c.label or "", c.branch or "", c.head or "", c.step
 
