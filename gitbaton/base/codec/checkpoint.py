@@ -582,9 +582,9 @@ def is_canonical(raw: bytes, checkpoint: Checkpoint | None = None) -> bool:
         return False
 
 
-def known(raw: bytes) -> Checkpoint:
-    """Read a checkpoint as ``decode`` does, most fields only when they are asked for; from canonical bytes that were written or
-    decoded in this repository before, so that they are not broken.
+def known(raw: bytes, *, whole: bool = False) -> Checkpoint:
+    """Read a checkpoint as ``decode`` does, most fields only when they are asked for, or with ``whole`` most of them at once;
+    from canonical bytes that were written or decoded in this repository before, so that they are not broken.
 
     A canonical record has its own keys, and nothing else, two blanks from the margin, in one order.
     """
@@ -599,7 +599,17 @@ def known(raw: bytes) -> Checkpoint:
         kind=kind.decode("ascii"),
         head=oid.decode("ascii") if oid else None,
         created=datetime.fromisoformat(f"{created.decode('ascii')}+00:00"),
+        **(_at_once(raw) if whole else {}),
     )
+
+
+def _at_once(raw: bytes) -> dict[str, object]:
+    """Read what most verbs that tell all of a checkpoint ask for; nothing of bytes that are broken after all."""
+    try:
+        r = Reader(json.loads(raw.decode("utf-8")), "record")
+        return {name: _FIELDS[name](r) for name in _TOLD}
+    except (ValueError, LookupError, RecordError):
+        return {}
 
 
 def _later(raw: bytes, name: str) -> object:
@@ -714,6 +724,10 @@ _TEXTS = ("step", "note", "next_cmd", "validation")
 _OF_CARRIED = re.compile(
     rb'\n    "tree": (?:null|"([0-9a-f]{40,64})"),\n    "turns": [0-9]+,\n    "operation": (?:null|"[^\n]*"),\n'
     rb'    "foreign": (true|false)[,\n]'
+)
+_TOLD = (
+    *(*_TEXTS, "decisions", "label", "branch", "extra", "previous", "agent"),
+    *("restore", "carried", "observed", "turn", "imported"),
 )
 _REPEATED = ("agent", "label", "branch", "decisions", "extra")  # what one checkpoint after the other says in the same bytes
 _FIELDS: dict[str, Callable[[Reader], Any]] = {

@@ -161,7 +161,8 @@ def digest(text: str) -> str:
 
 def timestamp(value: datetime) -> str:
     """RFC 3339 in UTC with microseconds."""
-    return value.astimezone(UTC).isoformat(timespec="microseconds")[:-6] + "Z"
+    here = value if value.tzinfo is UTC else value.astimezone(UTC)
+    return here.isoformat(timespec="microseconds")[:-6] + "Z"
 
 
 def check_track(name: str) -> str:

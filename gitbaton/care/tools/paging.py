@@ -226,7 +226,7 @@ def _restores(
 def _row(classes: str, lane: int, stored: Stored, title: str, about: str = "", inside: str = "", mark: str = "") -> str:
     """A line of the list, which opens where there is something inside."""
     c = stored.checkpoint
-    when = f'<time datetime="{timestamp(c.created)}">{c.created.astimezone():%H:%M}</time>'
+    when = f'<time datetime="{timestamp(c.created)}">{_clock(c.created)}</time>'
     oid = f"<code>{stored.id[:_DIGITS]}</code>" if inside else ""
     mark = ", ".join(filter(None, ("foreign" if stored.foreign_words else "", mark)))
     marked = f'<em class="f">{mark}</em>' if mark else ""
@@ -235,12 +235,17 @@ def _row(classes: str, lane: int, stored: Stored, title: str, about: str = "", i
     return f'<li class="{classes} l{lane % _LANES}" data-t="{lane}">{body}</li>'
 
 
+def _clock(moment: datetime) -> str:
+    """The hour and minute of a time where the page is made; sooner than ``strftime`` says it."""
+    return moment.astimezone().isoformat()[11:16]
+
+
 def _commits(baton: Baton, shown: Sequence[Stored], lanes: _Lanes, redact: Redactor) -> Iterator[tuple[datetime, str]]:
     """The commits that checkpoints stand on, each beside the lane of the first track that knew it."""
     first = {s.checkpoint.head: lanes.of(s) for s in shown}
     for place, commit in placed(baton, {s.checkpoint.head: s.checkpoint.created for s in shown}):
         at, lane = commit.created, first[commit.oid]
-        head = f'<i></i><time datetime="{timestamp(at)}">{at.astimezone():%H:%M}</time><code>{commit.oid[:_DIGITS]}</code>'
+        head = f'<i></i><time datetime="{timestamp(at)}">{_clock(at)}</time><code>{commit.oid[:_DIGITS]}</code>'
         said = f"<span>commit: {_text(redact.text(commit.summary))}</span>"
         yield place, f'<li class="k l{lane % _LANES}" data-t="{lane}"><p>{head}{said}</p></li>'
 

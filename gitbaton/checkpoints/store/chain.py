@@ -412,8 +412,8 @@ class Chains:
         """Return a checkpoint that waits to be read as one that was read. Raises RecordError."""
         if not waits(stored):
             return stored
-        raw, checkpoint = self.facts.record(stored.commit, stored.id)
-        track = stored.checkpoint.track
+        raw = self.facts.record(stored.commit, stored.id)
+        checkpoint, track = known(raw, whole=True), stored.checkpoint.track
         return Stored(
             id=stored.id,
             commit=stored.commit,

@@ -48,7 +48,7 @@ class RecordFacts:
         self._path = os.path.join(self._folder, "facts")
         self._rows: dict[Oid, str] | None = None
         self._fresh = 0
-        self._ahead: dict[Oid, tuple[bytes, Checkpoint]] = {}
+        self._ahead: dict[Oid, bytes] = {}
 
     def load(self) -> int:
         """Read the file, and from now on learn; return how many rows are known. One that is not as it was written has none."""
@@ -214,17 +214,17 @@ class RecordFacts:
             with suppress(RecordError):  # it is said where the record is asked for
                 self._ahead[commit] = self._record(commit, oid, found)
 
-    def record(self, commit: Oid, oid: Oid) -> tuple[bytes, Checkpoint]:
-        """Return the bytes of a commit's record of that id, and the checkpoint as they have it. Raises RecordError."""
+    def record(self, commit: Oid, oid: Oid) -> bytes:
+        """Return the bytes of a commit's record of that id, which ``codec.known`` can read. Raises RecordError."""
         return self._ahead.get(commit) or self._record(commit, oid, self.repo.objects.read(commit))
 
-    def _record(self, commit: Oid, oid: Oid, found: Object | None) -> tuple[bytes, Checkpoint]:
+    def _record(self, commit: Oid, oid: Oid, found: Object | None) -> bytes:
         data = found.data if found is not None and found.kind == "commit" else None
         raw = payload(data.partition(b"\n\n")[2]) if data else b""
         if object_id(self.repo.layout.algorithm, "blob", raw) != oid:
             self.drop()  # what it has become is told by the next command, which reads all
             raise RecordError(f"commit {commit} cannot be read", MENDS)
-        return raw, known(raw)
+        return raw
 
 
 class _Later:
@@ -244,7 +244,8 @@ class _Later:
     def _read(self) -> tuple[bytes, Checkpoint]:
         if self.full is None:
             commit, oid, _ = self.line.split(" ", 2)
-            self.full = self.facts.record(commit, oid)
+            raw = self.facts.record(commit, oid)
+            self.full = raw, known(raw)
         return self.full
 
     def bytes(self, _name: str) -> object:
