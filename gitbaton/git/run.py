@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from gitbaton.base.errors import MENDS, DamagedIndexError, GitError
 from gitbaton.base.model import Oid
@@ -120,11 +120,16 @@ class Git:
         """Return the output of a command that must succeed. Raises GitError with git's own words."""
         return checked(self.run(*args, stdin=stdin, env=env), args[0])
 
-    def divided(self, *args: str, lines: Sequence[bytes], large: int) -> bytes:
+    def divided(self, *args: str, lines: Sequence[bytes], large: int, meanwhile: Callable[[], object] = lambda: None) -> bytes:
         """Return the output of a command that must succeed and answers line by line; more lines than are ``large`` go to two
-        processes. Raises as ``out``."""
-        said = together(self.start(*args, stdin=b"".join(part)) for part in halves(lines, large))
-        return b"".join([checked(result, args[0]) for result in said])
+        processes. What is to be done ``meanwhile`` is called once, before they are waited for. Raises as ``out``, and as it."""
+
+        def processes() -> Iterator[Process]:
+            for part in halves(lines, large):
+                yield self.start(*args, stdin=b"".join(part))
+            meanwhile()
+
+        return b"".join([checked(result, args[0]) for result in together(processes())])
 
     def changed(self, env: Mapping[str, str], *config: str, directory: str | None = None) -> Git:
         """Return the same with more environment and more ``key=value`` settings, perhaps at another place."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from itertools import groupby
@@ -72,9 +72,13 @@ def blame(
     items = [s for s in baton.store.whole(brief=True).items if s.checkpoint.files is not None]
     before_steps = [s for states in safety_chains(baton) for s in states]
     brought = [s for s in before_steps if s.checkpoint.restore and s.checkpoint.restore.op not in STEPPING]
+    known = dict[str, dict[Oid, Oid]]()
     if at is None:
-        head = baton.head()[0].oid
-        tree, warnings = tree_now(baton, items[0] if items else None, folder)
+        head, looked = baton.head()[0].oid, list[tuple[Oid, list[str]]]()
+        known[path] = _contents(
+            baton, _places(items), path, lambda: looked.append(tree_now(baton, items[0] if items else None, folder))
+        )
+        tree, warnings = looked[0]
     else:
         items, brought = ([s for s in some if s.checkpoint.created < at.created + _SECOND] for some in (items, brought))
         above = baton.repo.objects.first_parents(at.oid, 2)
@@ -89,7 +93,7 @@ def blame(
     asked = [word for given in ranges for word in ("-L", given)]
     names = [path]
     while True:
-        parents, held = _parents(baton, [*items, *brought], names, now.oid, head)
+        parents, held = _parents(baton, [*items, *brought], names, now.oid, head, known)
         first, rounds = _first_alone(parents, held, checkpoints), 2
         while True:
             # git blame follows these parents instead of the commits' own: its -S is made for histories that git does not know.
@@ -320,10 +324,16 @@ def safety_chains(baton: Baton) -> Iterator[tuple[Stored, ...]]:
 
 
 def _parents(
-    baton: Baton, moments: Sequence[Stored], names: Sequence[str], now: Oid, head: Oid | None
+    baton: Baton,
+    moments: Sequence[Stored],
+    names: Sequence[str],
+    now: Oid,
+    head: Oid | None,
+    contents: dict[str, dict[Oid, Oid]],
 ) -> tuple[dict[Oid, list[Oid]], _Held]:
     """Return the commits that each commit may pass lines to, preferred ones first; the file has one of these names. Then what
-    the file is in each, by name.
+    the file is in each, by name. ``contents``: by name what ``_contents`` says of ``_places``, as far as that is known; the
+    rest is put in.
 
     ``moments`` are the checkpoints and the states before restores. A checkpoint has the one before it, what was restored in its
     work tree since, the newest of every other track then, and its head. A commit has the newest checkpoint of every track
@@ -335,7 +345,9 @@ def _parents(
     heads = dict.fromkeys(s.checkpoint.head for s in items if s.checkpoint.head)
     held: _Held = {}
     for name in names:
-        there = _contents(baton, [*dict.fromkeys(s.tree for s in items), *heads], name)
+        if name not in contents:
+            contents[name] = _contents(baton, _places(items), name)
+        there = contents[name]
         for commit, found in (
             (oid, there.get(tree)) for oid, tree in (*((s.commit, s.tree) for s in items), *((head, head) for head in heads))
         ):
@@ -461,15 +473,24 @@ def _place(stored: Stored) -> datetime | None:
     return stored.checkpoint.files.worktree.created if stored.checkpoint.files else None
 
 
-def _contents(baton: Baton, commits: Sequence[Oid], path: str) -> dict[Oid, Oid]:
-    """Return the blob at a path in each of these commits, where it is a file."""
+def _places(items: Sequence[Stored]) -> list[Oid]:
+    """Return the trees of checkpoints, and their heads, in which a file is looked for."""
+    return [*dict.fromkeys(s.tree for s in items), *dict.fromkeys(s.checkpoint.head for s in items if s.checkpoint.head)]
+
+
+def _contents(
+    baton: Baton, commits: Sequence[Oid], path: str, meanwhile: Callable[[], object] = lambda: None
+) -> dict[Oid, Oid]:
+    """Return the blob at a path in each of these commits, where it is a file. What is to be done ``meanwhile`` is called
+    once."""
     git = baton.repo.git
     if "\n" in path:  # git cat-file reads a name a line
+        meanwhile()
         found = ((oid, git.run("ls-tree", "-z", oid, "--", f":(literal){path}").out.split(b"\t")[0].split()) for oid in commits)
         return {oid: words[2].decode() for oid, words in found if words[1:2] == [b"blob"]}
     lines = [f"{oid}:{path}\n".encode("utf-8", "surrogateescape") for oid in commits]
     words = ("cat-file", "--batch-check=%(objecttype) %(objectname)", "--buffer")
-    said = git.divided(*words, lines=lines, large=_LARGE_LIST).split(b"\n")[:-1]
+    said = git.divided(*words, lines=lines, large=_LARGE_LIST, meanwhile=meanwhile).split(b"\n")[:-1]
     return {oid: line[5:].decode() for oid, line in zip(commits, said, strict=True) if line.startswith(b"blob ")}
 
 
