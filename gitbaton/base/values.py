@@ -26,6 +26,9 @@ else:
         return lambda function: function
 
 
+_put = object.__setattr__  # many values are made so at once
+
+
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 def value(cls: type[T]) -> type[T]:
     """Make a class with annotated fields, some with defaults, a value class. One with a ``__getattr__`` may come into being
@@ -56,16 +59,16 @@ def late(self: object, name: str) -> object:
     if name not in type(self).__match_args__:  # type: ignore[attr-defined]
         raise AttributeError(f"'{type(self).__name__}' has no field '{name}'")
     found = object.__getattribute__(self, "_rest")(name)
-    object.__setattr__(self, name, found)
+    _put(self, name, found)
     return found
 
 
 def waiting(kind: type[T], rest: Callable[[str], object], /, **fields: object) -> T:
     """Make a value of such a class of some fields; ``rest`` reads each of the others when it is asked for."""
     made = object.__new__(kind)
-    object.__setattr__(made, "_rest", rest)
+    _put(made, "_rest", rest)
     for name, item in fields.items():
-        object.__setattr__(made, name, item)
+        _put(made, name, item)
     return made
 
 
@@ -79,11 +82,11 @@ def replace(item: T, /, **changes: Any) -> T:
     rest = getattr(item, "_rest", None)
     if rest is None:
         return type(item)(**{**_fields(item), **changes})
-    made, put = object.__new__(type(item)), object.__setattr__
-    put(made, "_rest", rest)
+    made = object.__new__(type(item))
+    _put(made, "_rest", rest)
     for name in type(item).__match_args__:  # type: ignore[attr-defined]
         try:
-            put(made, name, changes.pop(name) if name in changes else object.__getattribute__(item, name))
+            _put(made, name, changes.pop(name) if name in changes else object.__getattribute__(item, name))
         except AttributeError:
             continue
     if changes:

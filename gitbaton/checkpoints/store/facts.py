@@ -26,9 +26,10 @@ _HEAD = re.compile(rb'\n  "head": (?:null|"([0-9a-f]{40}|[0-9a-f]{64})"),\n')
 _ID, _TREE, _BASE, _HEADS, _PREVIOUS, _BEGAN, _CARRIED, _SESSION, _CREATED, _PLACE, _CHANGED, _FLAGS = range(1, 13)
 _KINDS = {"M": "manual", "A": "auto", "S": "safety", "I": "imported"}
 _ABSENT = {"turn": "t", "restore": "r", "imported": "i", "label": "l"}  # fields that a record has only with a flag
-_MAYBE = {"previous": _PREVIOUS, "carried": _CARRIED, "agent": _SESSION, "files": _PLACE}  # empty where there is none
+_MAYBE = ("previous", "carried", "agent", "files")  # fields that have an empty place in the row where there is none
 _SECOND = len("2026-01-01T00:00:00")  # early records have no more of a work tree's time
 _IDS_ALONE = "-"  # in the place of the kind
+_NO_ROW = ("",) * _FLAGS + (_IDS_ALONE,)
 _BESIDE = "SI"  # kinds in no track's chain
 
 
@@ -82,7 +83,7 @@ class RecordFacts:
         """Return the flags ``t``, ``e`` and ``s`` of a commit's row, which tell of a turn, and the checkpoint that the turn
         began from, empty where that is not said; None without a row."""
         row = self._full(commit)
-        return ("".join(flag for flag in "tes" if flag in row[_FLAGS]), row[_BEGAN]) if row else None
+        return (_turn_flags(row[_FLAGS]), row[_BEGAN]) if row else None
 
     def session(self, commit: Oid) -> str | None:
         """Return the ``session_digest`` of a record, empty where no agent took it; None without a row."""
@@ -180,29 +181,31 @@ class RecordFacts:
         """Return the checkpoint of a commit in a track's chain, of which the rest is read when it is asked for; a ``foreign``
         one where its id is not ``ours``, too. None where nothing is known of it that holds for whoever wrote it. That the
         commit can be read is the caller's to know."""
-        row = self._full(commit)
-        if not row or not ("w" in row[_FLAGS] or row[_ID] in ours):
+        line = (self._rows or {}).get(commit, "")
+        _, oid, tree, base, head, previous, _, carried, session, created, place, _, flags = line.split(" ") if line else _NO_ROW
+        own = oid in ours
+        if flags[0] == _IDS_ALONE or not (own or "w" in flags):
             return None
-        later, flags = _Later(self, (self._rows or {})[commit]), row[_FLAGS]
-        empty = tuple([not row[at] for at in _MAYBE.values()])
+        later = _Later(self, line)
         checkpoint = waiting(
             Checkpoint,
             later.field,
             track=track,
             kind=_KINDS[flags[0]],
-            head=row[_HEADS] or None,
-            created=datetime.fromisoformat(row[_CREATED]),
-            **_lacking(flags, empty),  # sooner said now than asked for
+            head=head or None,
+            created=datetime.fromisoformat(created),
+            # Sooner said now than asked for.
+            **_lacking(flags, (not previous, not carried, not session, not place)),
         )
         return waiting(
             Stored,
             later.bytes,
-            id=row[_ID],
+            id=oid,
             commit=commit,
-            base=row[_BASE] or None,
-            tree=row[_TREE],
+            base=base or None,
+            tree=tree,
             checkpoint=checkpoint,
-            foreign=foreign or row[_ID] not in ours,
+            foreign=foreign or not own,
             restored="",
             back=None,
         )
@@ -280,6 +283,11 @@ class _Later:
         """Return a field of its work tree."""
         files = self._read()[1].files
         return getattr(files.worktree if files is not None else None, name)
+
+
+@lru_cache(maxsize=256)
+def _turn_flags(flags: str) -> str:
+    return "".join(flag for flag in "tes" if flag in flags)
 
 
 @lru_cache(maxsize=256)

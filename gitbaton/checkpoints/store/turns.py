@@ -153,7 +153,8 @@ def windows(store: Store, tips: Iterable[Stored]) -> dict[str, list[tuple[float,
             for one, (flags, began) in zip(items, told, strict=True)
             if flags
         ]
-        first, plain = min(created.values()), all(store.facts.plain(one.commit) for one in items)
+        first = min(created.values())
+        plain = all(store.facts.plain(one.commit) for one in items) if opened else True
         # What is open here began in this track, or before all that is there.
         own = any(turn.began in created or not plain if turn.began else at <= first for turn, at in opened)
         found[tip.checkpoint.track] = [*recorded, *(always if own else [])]
