@@ -396,12 +396,12 @@ def _remove(baton: Baton, made: Forgetting, *, held: bool) -> list[str]:
         if ref := moved(baton, made.seen, touched.__contains__):
             raise RefConflictError(f"nothing is forgotten: {in_quotes(ref)} moved meanwhile", "try again")
         unmarked = _mark(baton, made)
+        forget_titles(baton.repo)  # first: who is killed then has forgotten nothing
         revision.apply()
         if made.everywhere and NOTES not in made.broken:
             _rewrite_notes(baton, made)
     discard(baton)
     forget_overlaps(baton.repo)
-    forget_titles(baton.repo)
     baton.store.facts.forget(forgotten)
     busy = [plain(part.chain.name) for part in made.safety if part.chain.ref not in free]
     waiting = [f"a restore is at work in {in_quotes(name)}; its safety checkpoints stay for now" for name in busy]

@@ -167,6 +167,9 @@ class Revision:
                 signed = vouched.oid if vouched is not None else None
                 whole = Deleted(tip=plan.change.old, ours=ours.made_here(of_track(track)), signed=signed)
                 note_deleted(self.store.repo, track, whole)
+        forget_titles(
+            self.store.repo, {oid for plan in plans.values() for oid in plan.removed}
+        )  # who is killed has removed none
         try:
             state.carry_out(self.store, first, tips, [item.oid for item in objects])
         except (RefConflictError, GitError):
@@ -177,7 +180,6 @@ class Revision:
         ours.drop_all({of_track(track): None if track in gone else plans[track].removed for track in losing})
         for place in (place for plan in plans.values() for place in plan.moved):
             self.store.facts.follow(*place)
-        forget_titles(self.store.repo, {oid for plan in plans.values() for oid in plan.removed})
         self._follow()
 
     def _unsay(self, begun: Mapping[str, Collection[Oid]]) -> None:

@@ -14,9 +14,10 @@ from gitbaton.base.values import value
 from gitbaton.checkpoints.store import meta
 from gitbaton.checkpoints.store.chain import Chains
 from gitbaton.checkpoints.store.sealed import MANY, discard, read_lines, sift, write_lines
-from gitbaton.git.repo import Repo
+from gitbaton.git.repo import Repo, clear_old
 
 _HEADER, _MODE = f"gitbaton titles 1 {__version__}", 0o600
+_NAME, _WRITTEN = "titles", "titles."  # and what stands before the number of a process while that writes it
 _LONG = 1000  # characters from which on words are sooner read again than kept
 
 
@@ -65,9 +66,10 @@ class Titles:
     def keep(self, ids: Collection[Oid] | None = None) -> None:
         """Write what was learned, if that is much, and of no other checkpoints than ``ids``, where they are given; a disk that
         does not take it keeps none. What was forgotten meanwhile is not written."""
-        if self._fresh < MANY:
+        if self._fresh < MANY and (ids is None or self._lines.keys() <= {*ids}):
             return
-        with suppress(OSError, BatonError):
+        # Who forgets holds the lock, and looks here first: what is kept by then goes, and later the tombstone is seen.
+        with suppress(OSError, BatonError), self.store.repo.lock((), 0):
             dropped = meta.read(self.store).dropped
             there = {*(self._lines if ids is None else ids)}
             kept = (line for oid, line in self._lines.items() if oid in there and not dropped(oid))
@@ -78,6 +80,8 @@ class Titles:
 def forget_titles(repo: Repo, ids: Collection[Oid] | None = None) -> None:
     """Keep nothing of these checkpoints; without any given nothing at all. Never raises."""
     gone = None if ids is None else frozenset(ids)
+    if gone is None or gone:
+        clear_old(repo, repo.shared_dir, lambda name, _: name.startswith(_WRITTEN))  # what a killed writer has left
     if gone is None:
         discard(repo, _path(repo))
     elif gone and os.path.lexists(_path(repo)):
@@ -85,4 +89,4 @@ def forget_titles(repo: Repo, ids: Collection[Oid] | None = None) -> None:
 
 
 def _path(repo: Repo) -> str:
-    return os.path.join(repo.shared_dir, "titles")
+    return os.path.join(repo.shared_dir, _NAME)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 from gitbaton.base import terminal
 from gitbaton.base.codec import counted, first_line, in_quotes, plain, timestamp
 from gitbaton.base.errors import GitError, NoCheckpointError, NotFoundError, RecordError, UsageError
-from gitbaton.base.model import INSIDE, KINDS, STEPPING, TURN_ENDED, Oid, Stored, is_turn
+from gitbaton.base.model import BESIDE, INSIDE, KINDS, STEPPING, TURN_ENDED, Oid, Stored, is_turn
 from gitbaton.base.values import replace, value
 from gitbaton.checkpoints.baton import Baton
 from gitbaton.checkpoints.overlap import at_hand
@@ -413,7 +413,7 @@ class _RowTeller:
         own = [row[0] for row in found.rows if len(row) == 1 and row[0].id in self.listed]
         self.changed = _changed(baton, own, self.listed)
         self.titles = Titles(baton.store)
-        if len(found.rows) >= MANY:  # of fewer they are sooner read
+        if sum(map(len, found.rows)) >= MANY:  # of fewer they are sooner read
             self.titles.load()
 
     def told(self, entries: "Sequence[list[Stored] | BlamedCommit]") -> Iterator[tuple[Cell | str, ...]]:
@@ -439,12 +439,22 @@ class _RowTeller:
         if self._restore(row[0]) is not None:
             return self._restored([*map(self.baton.store.read, row)]), []
         titles = [self.titles.get(s.id) or _title(self.baton.store.read(s)) for s in row]
-        fresh = [one.line(s.id) for s, one in zip(row, titles, strict=True) if self.titles.get(s.id) is None]
+        fresh = [
+            one.line(s.id) for s, one in zip(row, titles, strict=True) if self.titles.get(s.id) is None and self._is_here(s)
+        ]
         if len(row) == 1:
             return self._checkpoint(row[0], titles[0]), fresh
         turns = all(one.ended for one in titles)
         said = f"({counted(len(row), 'turn' if turns else 'automatic checkpoint')} without an edit)"
         return ("", "", "", "", "", "", ((said, "home"),)), fresh
+
+    def _is_here(self, stored: Stored) -> bool:
+        """Whether a checkpoint is in the chain of a track that is here: only what goes from those is noticed when it goes."""
+        return stored.checkpoint.kind not in BESIDE and not self._remotes(stored)
+
+    def _remotes(self, stored: Stored) -> Sequence[str]:
+        """Return the remotes that a checkpoint is from which only they have."""
+        return self.found.history.origins.get(stored.id) or self.baton.store.origins(stored.checkpoint.track)
 
     def _restored(self, row: list[Stored]) -> tuple[Cell | str, ...]:
         one, newest, pins = _told(row), row[0].checkpoint, self.found.pins
@@ -461,8 +471,8 @@ class _RowTeller:
         return "", self.look.kind(one), self.look.age(newest.created), track, "", "", ((said, "restored"),)
 
     def _checkpoint(self, s: Stored, told: Title) -> tuple[Cell | str, ...]:
-        look, c, pins, origins = self.look, s.checkpoint, self.found.pins, self.found.history.origins
-        words = look.words(s, told.words, origin(s, origins.get(s.id) or self.baton.store.origins(c.track)))
+        look, c, pins = self.look, s.checkpoint, self.found.pins
+        words = look.words(s, told.words, origin(s, self._remotes(s)))
         label = "".join(f"[{brief(name)}] " for name in dict.fromkeys((pins.names.get(s.id), told.label)) if name)
         at = int(s.foreign_words)  # behind the sign that quotes
         words = (*words[:at], (label, "manual"), ("(pinned) " if pins.pinned(s.id) else "", ""), *words[at:])

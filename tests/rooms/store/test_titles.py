@@ -137,3 +137,50 @@ def test_a_checkpoint_is_told_in_a_list_as_alone(box: Sandbox) -> None:
     ).decode().replace("\u200b\u202e", "\\u200b\\u202e")
     none = json.loads(box.here("log", "--all", "--json", "-n", "0").out)
     assert none == {"v": 1, "checkpoints": []}
+
+
+@pytest.mark.deep
+def test_none_is_kept_of_what_is_in_no_chain_here(box: Sandbox, tmp_path: Path) -> None:
+    box.git("clone", "-q", str(tmp_path / "scene/far.git"), str(tmp_path / "other"))
+    other = Sandbox(tmp_path / "other")
+    other.ok("snapshot", "--track", "elsewhere", "--step", "said elsewhere")
+    other.ok("snapshot", "--track", "elsewhere", "--step", "and more")
+    other.ok("fetch", "origin")
+    other.ok("sync", "origin", "--yes")
+    other.ok("snapshot", "--track", "t", "--step", "t elsewhere")
+    other.ok("push", "origin", "--yes")
+    box.ok("fetch", "far")
+    for words in (("log", "--all", "--no-fold"), ("log", "elsewhere"), ("log", "far/t"), ("log", "--all", "--kind", "safety")):
+        assert box.here(*words).code == 0
+    listed = box.here("log", "--all", "--no-fold").out
+    assert all(words in listed for words in ("said elsewhere", "t elsewhere", "restored"))
+    told = kept(box).read_text()
+    assert "t 3" in told and not any(words in told for words in ("elsewhere", "and more", "before restore"))
+
+
+@pytest.mark.deep
+def test_what_went_unnoticed_goes_with_the_next_list(box: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    box.here("log", "--all")
+    assert "u 0" in kept(box).read_text()
+    for ref in ("refs/baton/tracks/u", "refs/checkpoints/u", "refs/baton/remotes/far/tracks/abroad"):
+        box.git("update-ref", "-d", ref)
+    monkeypatch.setattr(titles, "MANY", NEVER)
+    assert box.here("log", "t").code == 0 and "u 0" in kept(box).read_text()
+    assert box.here("log", "--all").code == 0
+    told = kept(box).read_text()
+    assert "u 0" not in told and "t 3" in told
+
+
+@pytest.mark.deep
+def test_what_a_killed_list_has_left_goes_with_what_is_removed(box: Sandbox) -> None:
+    left = kept(box).with_name("titles.1")
+    for words in (("prune", "--keep-last", "4", "--yes"), ("forget", "t~0", "--yes")):
+        left.write_text("t 4")
+        assert box.here(*words).code == 0 and not left.exists(), words
+
+
+@pytest.mark.deep
+def test_none_is_kept_while_others_are_forgotten(box: Sandbox) -> None:
+    with box.open() as baton, baton.repo.lock(()):
+        assert box.here("log", "--all").code == 0 and not kept(box).exists()
+    assert box.here("log", "--all").code == 0 and kept(box).exists()
