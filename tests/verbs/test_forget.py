@@ -539,3 +539,33 @@ def test_a_decision_that_stands_is_named_with_what_repeats_it(repo: Sandbox) -> 
     assert words[:2] == ["forget", "--everywhere"] and [later.startswith(word) for word in words[2:]] == [True]
     assert repo.baton(*words, "--yes").code == 0
     assert "SECRET-DECISION" not in repo.ok("log", "t", "--json").out
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("pinned", [False, True])
+def test_where_its_track_has_other_names_it_goes_too(repo: Sandbox, tmp_path: Path, pinned: bool) -> None:
+    """Two clones rename a track apart, and a third one has it as it was: the same words under three ids."""
+    repo.git("init", "-q", "--bare", str(tmp_path / "hub.git"))
+    repo.git("remote", "add", "hub", str(tmp_path / "hub.git"))
+    repo.ok("snapshot", "--track", "t", "--step", "words to forget")
+    repo.ok("sync", "hub", "--yes")
+    others = []
+    for name in ("one", "two"):
+        repo.git("clone", "-q", str(tmp_path / "hub.git"), str(tmp_path / name))
+        others.append(Sandbox(tmp_path / name))
+        others[-1].ok("sync", "origin", "--yes")
+    repo.ok("tracks", "rename", "t", "here")
+    others[0].ok("tracks", "rename", "t", "there")
+    if pinned:
+        others[1].ok("pin", "t")
+    others[0].ok("sync", "origin", "--yes")
+    repo.ok("sync", "hub", "--yes")
+    assert repo.ok("log", "--all").out.count("words to forget") == 2
+    done = repo.ok("forget", "here", "--yes", "--json")
+    assert len(done.json["forgotten"]) == 2 and "words to forget" not in repo.ok("log", "--all").out
+    for _ in range(2):
+        for box, remote in ((repo, "hub"), (others[0], "origin"), (others[1], "origin")):
+            box.ok("sync", remote, "--yes")
+    for box in (repo, *others):
+        assert "words to forget" not in box.ok("log", "--all").out
+        assert not box.git("for-each-ref", "refs/baton/tracks")

@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from gitbaton.agents.transcripts import files, sessions_of, transcript_ref
 from gitbaton.base.clients import NAMES
-from gitbaton.base.codec import canonical, decode, decode_track, document, in_quotes, message, parse, plain
+from gitbaton.base.codec import canonical, decode, decode_track, document, earlier_ids, in_quotes, message, parse, plain
 from gitbaton.base.errors import (
     MENDS,
     AmbiguousNameError,
@@ -90,8 +90,8 @@ class Forgetting:
 
     @property
     def all_ids(self) -> frozenset[Oid]:
-        """Every checkpoint that is not to come back."""
-        return frozenset((*self.ids, *(stored.id for stored in self.parts)))
+        """Every checkpoint that is not to come back, under no id that it had before its track was renamed."""
+        return frozenset((*self.ids, *(oid for stored in self.parts for oid in _ids_of(stored))))
 
     @property
     def parts(self) -> tuple[Stored, ...]:
@@ -107,9 +107,10 @@ def plan(baton: Baton, names: Sequence[str], *, everywhere: bool, held: bool = F
     """
     found, told = survey(baton, held=held, wanted=None if everywhere else ()), None
     named = [_named(baton, found, name, everywhere=everywhere) for name in names]
+    same = {one for oid, asked in named for one in (oid, *(_ids_of(asked) if asked is not None else ()))}
     if not everywhere:  # then only the chains count that have any of them, or their words
         tips = {ref: oid for ref, oid in found.refs.items() if ref not in found.broken and _is_chain(ref)}
-        told = telling(baton.store, tips, {oid for oid, _ in named})
+        told = telling(baton.store, tips, same)
         found = survey(baton, held=held, wanted=told)
     for track in (asked.checkpoint.track for _, asked in named if asked is not None):
         for ref in (chain_ref(track), tip_ref(track)):
@@ -117,17 +118,19 @@ def plan(baton: Baton, names: Sequence[str], *, everywhere: bool, held: bool = F
                 raise RecordError(f"nothing is forgotten: {in_quotes(ref)} cannot be read: {found.broken[ref]}", MENDS)
     cleared = tuple({asked.id: asked for _, asked in named if asked is not None and asked.checkpoint.kind == "safety"}.values())
     named = [(oid, asked) for oid, asked in named if asked is None or asked.checkpoint.kind != "safety"]
-    ids = tuple(dict.fromkeys(oid for oid, _ in named))
     fetched = list(copies(baton.store, found, among=told))
     chains = [*(copy.items for copy in fetched if copy.whole), *(chain.items for chain in found.tracks)]
     everyone = {s.id: s for items in chains for s in items}
-    along = tuple(s for s in everyone.values() if s.id not in ids and s.checkpoint.carried and s.checkpoint.carried.id in ids)
-    stored = (everyone.get(oid) or asked for oid, asked in named)
+    # Where a track was renamed in two clones, each of them has it under an id of its own.
+    named += [(s.id, s) for s in everyone.values() if not same.isdisjoint(_ids_of(s)) and s.checkpoint.kind != "safety"]
+    stored = {oid: everyone.get(oid) or asked for oid, asked in named}
+    ids, same = tuple(stored), {*same, *stored}
+    along = tuple(s for s in everyone.values() if s.id not in ids and s.checkpoint.carried and s.checkpoint.carried.id in same)
     gone = {*ids, *(s.id for s in along)}
     holding = [copy for copy in fetched if not copy.whole or any(s.id in gone for s in copy.items)]
     made = Forgetting(
         ids=ids,
-        stored=tuple(s for s in stored if s is not None),
+        stored=tuple(s for s in stored.values() if s is not None),
         along=along,
         stay={
             chain.name: tuple(s for s in chain.items if s.id not in gone)
@@ -143,6 +146,11 @@ def plan(baton: Baton, names: Sequence[str], *, everywhere: bool, held: bool = F
         turns=tuple(_without(baton.store, chain, gone) for chain in found.imported if any(s.id in gone for s in chain.items)),
     )
     return _everywhere(baton, found, made, chains, {copy.ref for copy in holding}) if everywhere else made
+
+
+def _ids_of(stored: Stored) -> tuple[Oid, ...]:
+    """Return all ids of a checkpoint, that which it has now first."""
+    return (stored.id, *earlier_ids(stored.raw))
 
 
 def _is_chain(ref: str) -> bool:
@@ -236,7 +244,8 @@ def _before(store: Store, found: Inventory, made: Forgetting) -> tuple[Stored, .
     """Return those of them that no chain holds any more, from records that git has not collected yet; unreadable ones are
     unknown."""
     there = {s.id for s in (*made.stored, *made.along, *(s for chain in found.tracks for s in chain.items))}
-    asked = sorted((found.meta.forgotten | found.meta.pruned | set(made.ids)) - there)
+    names = made.all_ids
+    asked = sorted((found.meta.forgotten | found.meta.pruned | names) - there)
     items: list[Stored] = []
     for oid, item in zip(asked, store.objects.read_many(asked, _MAX_RECORD), strict=True):
         try:
@@ -245,7 +254,7 @@ def _before(store: Store, found: Inventory, made: Forgetting) -> tuple[Stored, .
         except RecordError:
             continue
         tree = checkpoint.files.tree if checkpoint.files else store.tree_of(checkpoint.head)
-        if oid in made.ids or (checkpoint.carried and checkpoint.carried.id in made.ids):
+        if oid in names or (checkpoint.carried and checkpoint.carried.id in names):
             items.append(Stored(id=oid, commit=oid, base=None, tree=tree or oid, raw=raw, checkpoint=checkpoint))
     return tuple(items)
 
