@@ -17,6 +17,7 @@ from gitbaton.git.run import Git, halves, refuse_index
 
 MANY = 2000  # pairs of trees from which on two processes are worth it
 TREES = ("diff-tree", "--stdin", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", "--ignore-submodules=none")
+PATCH = ("diff-tree", "-r", "-p", "--no-color", "--no-ext-diff", "--no-textconv", "--no-renames")
 
 Entry = str | None  # "MODE ID" as a tree has it; None where nothing stands
 Pair = tuple[Oid, Oid]
@@ -49,6 +50,42 @@ def raw_differences(repo: Repo, pairs: Iterable[Pair]) -> dict[Pair, dict[str, s
     parts = halves(wanted, MANY) if wanted else []
     told = zip(parts, together(started(repo, part) for part in parts), strict=True)
     return dict(zip(wanted, [found for part, result in told for found in _raw(result, len(part))], strict=True))
+
+
+def patch(repo: Repo, pair: Pair) -> bytes:
+    """Return what differs between two trees as a patch, as far as git gives it."""
+    return repo.git.run(*PATCH, *pair).out
+
+
+def patches(repo: Repo, pairs: Iterable[Pair], most: int) -> dict[Pair, bytes]:
+    """Return the ``patch`` of each pair of trees, of one over ``most`` bytes a beginning that is over it as well; by one
+    process. Nothing where git does not give them all."""
+    wanted = list(dict.fromkeys(pairs))
+    lines = [f"{before} {after}\n".encode() for before, after in wanted]
+    marks = [b"\n" + line for line in lines]  # before each patch, in which no line begins with an id
+    texts, held, code = list[bytes](), b"\n", 1
+    if not lines:
+        return {}
+    process = repo.git.start(*PATCH, "--stdin", stdin=b"".join(lines))
+    try:
+        for piece in process.pieces():
+            held += piece
+            while len(texts) < len(marks) and (end := held.find(marks[len(texts)])) >= 0:
+                texts[-1:] = [(text + held[: end + 1])[: most + 2] for text in texts[-1:]]
+                held = held[end + len(marks[len(texts)]) - 1 :]  # the end of that line may be the beginning of the next mark
+                texts.append(b"")
+            sure = max(0, len(held) - len(marks[0]))
+            texts[-1:] = [(text + held[:sure])[: most + 2] for text in texts[-1:]]
+            held = held[sure:]
+    finally:
+        if process.ended:
+            code = process.reap()[0]
+        else:
+            process.stop()
+    if code != 0 or len(texts) < len(marks):
+        return {}
+    texts[-1] = (texts[-1] + held)[: most + 2]
+    return {pair: text[1:] for pair, text in zip(wanted, texts, strict=True)}
 
 
 _ENTRY = re.compile(rb"(\d+) ([^\0]+)\0(.{20})", re.DOTALL)

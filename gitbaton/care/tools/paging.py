@@ -21,7 +21,7 @@ from gitbaton.checkpoints.baton import Baton
 from gitbaton.checkpoints.overlap import at_hand, sentence
 from gitbaton.checkpoints.render import age, current_plans, decision_texts, done, plan_items, quoted, test_line, title, verdict
 from gitbaton.checkpoints.store.chain import replay
-from gitbaton.git.treediff import raw_differences
+from gitbaton.git.treediff import patch, patches, raw_differences
 
 DIFFS = 200  # checkpoints whose changes are shown
 DIFF_BYTES = 20 << 10
@@ -117,6 +117,7 @@ class _PageChanges:
                 self.steps[stored.id] = (before, stored.tree)
         self.paths = raw_differences(baton.repo, sorted({step for step in self.steps.values() if step[0] != step[1]}))
         self.newest = {s.id for s in islice((s for s in shown if self.named(s)), DIFFS)}
+        self.patches = patches(baton.repo, [self.steps[oid] for oid in self.newest], DIFF_BYTES)
 
     def named(self, stored: Stored) -> Sequence[str]:
         """The paths that a checkpoint changed."""
@@ -144,8 +145,8 @@ class _PageChanges:
         if stored.id not in self.newest:
             return "", False
         shows = self._shows(stored)
-        options = ("-r", "-p", "--no-color", "--no-ext-diff", "--no-textconv", "--no-renames")
-        raw = self.baton.repo.git.run("diff-tree", *options, *self.steps[stored.id]).out
+        step = self.steps[stored.id]
+        raw = self.patches[step] if step in self.patches else patch(self.baton.repo, step)
         if len(raw) > DIFF_BYTES:
             return f"<p>The diff is too long{shows}</p>", False
         text = raw.decode("utf-8", "replace")
