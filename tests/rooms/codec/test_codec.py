@@ -77,6 +77,7 @@ def test_any_checkpoint_gives_back_its_value_its_bytes_and_its_id(c: Checkpoint)
     assert decode(raw) == c
     names: tuple[str, ...] = Checkpoint.__match_args__
     assert [getattr(known(raw), name) for name in names] == [getattr(c, name) for name in names], "each by itself"
+    assert known(raw, whole=True) == c
     assert known(raw) == c and hash(known(raw)) == hash(c) and replace(known(raw), note="n") == replace(c, note="n")
     assert encode(decode(raw)) == raw and blob_id(encode(decode(raw))) == blob_id(raw)
     assert raw.endswith(b"\n}\n") and b"\n\n" not in raw and raw.count(b"\n}\n") == 1
@@ -162,7 +163,7 @@ def test_a_file_state_is_read_field_by_field_as_it_is_read_whole() -> None:
 @each("other", [b'{"v": 1,', b'{\n  "odd": 2,\n  "v": 1,', b'{\n  "v": 1,\n  "odd": {\n  "agent": 3\n  },'])
 def test_what_is_not_as_we_write_it_is_read_whole(other: bytes) -> None:
     raw = encode(checkpoint(agent=Agent(name="claude", session="s"))).replace(b'{\n  "v": 1,', other)
-    assert known(raw) == decode(raw) and known(raw).agent == Agent(name="claude", session="s")
+    assert known(raw) == decode(raw) == known(raw, whole=True) and known(raw).agent == Agent(name="claude", session="s")
 
 
 @pytest.mark.parametrize(
