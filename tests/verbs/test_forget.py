@@ -569,3 +569,18 @@ def test_where_its_track_has_other_names_it_goes_too(repo: Sandbox, tmp_path: Pa
     for box in (repo, *others):
         assert "words to forget" not in box.ok("log", "--all").out
         assert not box.git("for-each-ref", "refs/baton/tracks")
+
+
+@pytest.mark.deep
+def test_no_row_of_a_list_says_what_it_said(repo: Sandbox) -> None:
+    for step in ("words to forget", "after"):
+        repo.write("a.txt", f"{step}\n")
+        repo.ok("snapshot", "--track", "t", "--step", step)
+    repo.ok("restore", "t~1", "--force")
+    for verb in ("undo", "redo", "undo"):
+        repo.ok(verb)
+    assert repo.ok("log", "t", "--no-fold").out.count("words to forget") == 5
+    repo.ok("forget", "t~1", "--yes")
+    for words in (("log", "t", "--no-fold"), ("log", "t"), ("log", "--all")):
+        told = repo.ok(*words).out
+        assert "words to forget" not in told and "a forgotten checkpoint" in told, told

@@ -461,10 +461,10 @@ class _RowTeller:
         back = one.checkpoint.restore or newest.restore
         assert back is not None
         said, digits = brief(done(one.checkpoint)), sum(len(text) for text, _ in self.ids[back.target])
-        named = _NAMED.search(said)
-        said = said[: named.start() + digits] + said[named.end() :] if named else said
-        if back.op == "restore" and back.target in pins.forgotten:  # elsewhere: its words are still here
-            said = "restored a forgotten checkpoint"
+        if named := _NAMED.search(said):
+            gone = any(oid.startswith(named[0]) for oid in pins.forgotten)  # its words are still here
+            rest = "a forgotten checkpoint" if gone else named[0][:digits] + said[named.end() :]
+            said = said[: named.start()] + rest
         said = f"undo and redo, {len(row)} times; last: {said}" if len(row) > 1 and one is row[0] else said
         said = f"(undone) {said}" if one.id in self.found.undone else said
         track = plain(newest.track) if self.everything else ""
