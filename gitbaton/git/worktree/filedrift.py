@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 
 from gitbaton.base.codec import in_quotes
-from gitbaton.base.errors import DamagedIndexError, GitError
+from gitbaton.base.errors import CollectedError, DamagedIndexError, GitError
 from gitbaton.base.model import Oid
 from gitbaton.base.system.files import open_regular, remove_folder
 from gitbaton.base.system.process import Result
@@ -168,12 +168,12 @@ class _Comparison:
 
     def run(self) -> dict[Oid, list[str]]:
         """Return the paths that differ, by tree."""
-        first, known = self.trees[0], self.index.known_facts()
+        first, known, git = self.trees[0], self.index.known_facts(), self.index.git
         # Neither asks the work tree: what is hidden there does not matter to them.
         kept = self.index.staged_tree(known) if not self.specs else None
         here = self.index.repo.objects.info(kept) if kept else None
         tree = here.oid if here is not None and here.kind == "tree" else None
-        staged = None if tree else self.index.git.start("diff-index", *_STAGED, first, "--", *self.specs)
+        staged = None if tree else git.start("diff-index", *_STAGED, first, "--", *self.specs)
         pairs = tree_pairs(self.trees, tree)
         deltas = self.apart.of(pairs) if self.apart is not None else None
         trees = started(self.index.repo, pairs) if pairs and deltas is None else None
@@ -189,10 +189,18 @@ class _Comparison:
         look = self.index.listings(facts, self.specs)
         self._suspect_tracked(look.tracked(facts.gitlinks))
         self._suspect_untracked(zsplit(checked(look.untracked(), "ls-files")))
+        if trees is not None:
+            try:
+                deltas = raw_records(trees, len(pairs))
+            except CollectedError:
+                if tree in (None, first):
+                    raise
+                # A part of what is staged may be gone: the index itself says what that was.
+                tree, pairs = None, tree_pairs(self.trees, None)
+                staged = git.start("diff-index", *_STAGED, first, "--")
+                deltas = raw_records(started(self.index.repo, pairs), len(pairs)) if pairs else []
         found = records(checked(staged.finish(), "diff-index"))[0][1] if staged is not None else ()
         base = {change.path: (change.before, change.after) for change in found}
-        if trees is not None:
-            deltas = raw_records(trees, len(pairs))
         deltas = deltas or []
         if tree not in (None, first):
             base = {path: entries_in(record) for path, record in deltas.pop().items()}

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from gitbaton.git.repo import discover
+from gitbaton.git.worktree.filedrift import changed_paths
 from gitbaton.git.worktree.index import kept_tree
+from gitbaton.git.worktree.untracked import CaptureRules
 from tests.kit import Sandbox
 from tests.kit.tiers import first
 
@@ -103,3 +105,16 @@ def test_there_is_none_in_a_damaged_index(repo: Sandbox, damage: str) -> None:
     path = repo.path / ".git/index"
     path.write_bytes(DAMAGES[damage](path.read_bytes()))
     assert kept(repo) is None
+
+
+@pytest.mark.deep
+def test_of_one_that_is_gone_in_part_the_index_itself_says_what_it_holds(repo: Sandbox) -> None:
+    repo.write("sub/deep/TREE", "staged\n")
+    repo.git("add", "sub")
+    tree, both = staged(repo), [repo.git("rev-parse", f"{commit}^{{tree}}") for commit in ("HEAD", "HEAD~1")]
+    repo.git("read-tree", tree)
+    assert kept(repo) == tree
+    told = changed_paths(discover(str(repo.path)), CaptureRules(), both)
+    assert told == {tree: ["new", "sub/deep/TREE"] for tree in both}
+    repo.loose(repo.git("rev-parse", f"{tree}:sub/deep")).unlink()
+    assert kept(repo) == tree and changed_paths(discover(str(repo.path)), CaptureRules(), both) == told
