@@ -240,9 +240,10 @@ def joined(
     if not coming and (tip is None or not (meta.drops or keep is not None)):
         return JoinPlan()
     own = _commits(store, track, tip.oid if tip is not None else None)
-    kept = _untouched(store, own, coming, dropped)
-    seen = ((oid, store.recalled(oid)) for oid in own[kept:])  # what was read and is dropped needs no place
-    gone = {oid: stored.id for oid, stored in seen if stored is not None and dropped(stored.id)}
+    found = list(marks(store, own))
+    kept = _untouched(found, coming, dropped)
+    # What is dropped needs no place, and is not read further than to its id.
+    gone = {oid: mark[1] for oid, mark in zip(own[kept:], found[kept:], strict=True) if mark is not None and dropped(mark[1])}
     have = linked(store, track, [oid for oid in own[kept:] if oid not in gone])
     union = [link for link in merged(have, coming) if not dropped(link.id)]
     below, tree = _below(store, own, kept)
@@ -277,10 +278,9 @@ def _moved(below: Oid, union: Iterable[Link], placed: Iterable[Link]) -> Iterato
         below = new.commit or below
 
 
-def _untouched(store: Store, own: Sequence[Oid], coming: Iterable[Link], dropped: Callable[[Oid], bool]) -> int:
-    """Count the first checkpoints of a chain that stay as they are, whatever comes: none of them is dropped, and each is before
-    all that comes. Where the chain is not in order, or that cannot be seen, 0."""
-    found = list(marks(store, own))
+def _untouched(found: Sequence[Mark | None], coming: Iterable[Link], dropped: Callable[[Oid], bool]) -> int:
+    """Count the first checkpoints of a chain, by their places, that stay as they are, whatever comes: none of them is dropped,
+    and each is before all that comes. Where the chain is not in order, or that cannot be seen, 0."""
     if any(mark is None for mark in found):
         return 0
     order = [mark for mark in found if mark is not None]
