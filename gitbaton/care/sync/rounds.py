@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from functools import partial
+from itertools import takewhile
 
 from gitbaton.base.codec import decode_track, entry, in_quotes, timestamp, track_in
 from gitbaton.base.errors import GitError, NoAnswerError, NotFoundError, RecordError, RefConflictError, RemoteError
@@ -43,7 +44,7 @@ from gitbaton.checkpoints.baton import Baton
 from gitbaton.checkpoints.render import in_shell
 from gitbaton.checkpoints.store import CHAINS, NOTES, chain_ref, signatures, state, tip_ref
 from gitbaton.checkpoints.store import meta as metas
-from gitbaton.checkpoints.store.join import Link, Mark, having, marks, news
+from gitbaton.checkpoints.store.join import Link, Mark, having, marks, news, reading_ahead
 from gitbaton.checkpoints.store.read import SLACK
 from gitbaton.checkpoints.store.refs import META, fetched_ref, remote_ref, signatures_ref
 from gitbaton.checkpoints.store.revision import Revision
@@ -250,10 +251,27 @@ class _JoinPlan:
         self.warnings: list[str] = []
         self.fresh: set[Oid] = set()
 
-    def ahead(self, tracks: Mapping[str, Oid]) -> AbstractContextManager[bool]:
-        """Walk the chains of the fetched tracks that differ from ours, and these, at once."""
-        both = ((oid, self.tips.get(track)) for track, oid in tracks.items() if oid != self.tips.get(track))
-        return self.store.ahead([oid for pair in both for oid in pair if oid is not None])
+    @contextmanager
+    def ahead(self, tracks: Mapping[str, Oid]) -> Iterator[None]:
+        """Walk the chains of the fetched tracks that differ from ours, and these, at once, and read what came."""
+        both = [(track, oid, self.tips.get(track)) for track, oid in tracks.items() if oid != self.tips.get(track)]
+        with (
+            self.store.ahead([oid for _, *pair in both for oid in pair if oid is not None]),
+            reading_ahead(self.store, (self._above(*row) for row in both)),
+        ):
+            yield
+
+    def _above(self, track: str, oid: Oid, tip: Oid | None) -> tuple[str, Sequence[Oid]]:
+        """Return a track, and the commits of its fetched chain that ours has not; all but the root where it has none of it."""
+        try:
+            own = frozenset(self.store.walk(tip)) - {self.store.root} if tip is not None else frozenset()
+            more = [*takewhile(lambda one: one not in own, self.store.walk(oid))]
+        except GitError:  # it is said where the track is joined
+            return track, ()
+        apart = more[-1:] == [self.store.root]
+        if apart and own and self.revision.meta.drops and not self.meta_grew:
+            return track, ()  # a chain that was pruned here is seldom read
+        return track, more[:-1] if apart else more
 
     def all(self, tracks: Mapping[str, Oid]) -> None:
         """Plan the join of the fetched tracks, by their tips there."""

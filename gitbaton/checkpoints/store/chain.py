@@ -114,6 +114,7 @@ class Chains:
         self._places: dict[Oid, int] = {}
         self._stream: Iterator[Object | None] = iter(())
         self._next = 0
+        self.rows: dict[tuple[str, Oid | bytes], Any] | None = None  # what ``join`` has read, by track and commit or message
         self.metas: Mapping[Oid, Any] = {}  # what ``meta`` has read, by its trees
         self.kept: KeptChains | None = None  # chains that were read, by their tips
         self.pick: Callable[[Sequence[Oid], int | None], dict[Oid, list[Oid]]] | None = None  # where only some are wanted

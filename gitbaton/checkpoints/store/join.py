@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from functools import cached_property
 from itertools import pairwise
@@ -46,9 +47,13 @@ _MANUAL = b'\n  "kind": "manual",\n'
 _CREATED = re.compile(rb'\n  "created": "([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}Z)",\n')
 _IDS = re.compile(rb'"([0-9a-f]{40,64})"')
 Settle = Callable[[Oid, Note], Note]
+Row = tuple[Oid, str, bytes, Oid, "Oid | None", bytes, "Oid | None"]
+"""A record at a commit: its id and time, the commit's message, tree, base and author, and the HEAD that the base may stand in
+for."""
 Mark = tuple[bytes, Oid]  # a checkpoint's place in the order: its time as it is stored, and its id
 _LARGEST = 256 << 20  # bytes of a note, also of one that somebody else wrote
 _CHUNK = 256
+_PART = 10  # commits of one chain that are read at a time, with those of others
 
 
 @value
@@ -157,7 +162,7 @@ def _commits(store: Store, track: str, start: Oid | None) -> list[Oid]:
         return []
     oids = store.walk(start)
     if oids[-1] != store.root:
-        list(_records(store, track, oids[-1:]))
+        list(_rows(store, track, oids[-1:]))
         raise RecordError(f"track {in_quotes(track)} has a broken record: its chain does not begin at the root")
     return oids[-2::-1]
 
@@ -165,50 +170,100 @@ def _commits(store: Store, track: str, start: Oid | None) -> list[Oid]:
 def linked(store: Store, track: str, oids: Sequence[Oid]) -> list[Link]:
     """Return chain commits, the oldest first, without their places. Raises RecordError for one that is broken."""
     with store.reading(track):
-        found = list(_records(store, track, oids))
-    bases = _bases(store, found)
+        rows = list(_rows(store, track, oids))
+    bases = _bases(store, zip(oids, rows, strict=True))
     return [
         Link(
-            id=stored.id,
-            created=stored.checkpoint.created,
-            message=raw.message,
-            tree=raw.tree,
-            base=bases.get(stored.commit, stored.base),
-            author=raw.author,
-            commit=stored.commit,
+            id=oid,
+            created=datetime.fromisoformat(created),
+            message=message,
+            tree=tree,
+            base=bases.get(commit, base),
+            author=author,
+            commit=commit,
         )
-        for stored, raw in found
+        for commit, (oid, created, message, tree, base, author, _) in zip(oids, rows, strict=True)
     ]
 
 
-def _records(store: Store, track: str, oids: Sequence[Oid]) -> Iterator[tuple[Stored, RawCommit]]:
-    for oid, found in zip(oids, store.commits(oids), strict=True):
-        data = found.data or b"" if found is not None else b""
-        seen, algorithm = store.recalled(oid), store.objects.algorithm
-        if seen is not None and (seen.checkpoint.track != track or object_id(algorithm, "blob", payload_in(data)) != seen.id):
-            seen = None
-        try:
-            stored = seen or store.stored(found, track, oid)
-        except RecordError as error:
-            raise RecordError(f"track {in_quotes(track)} has a broken record: {error.message}") from None
-        yield stored, parse_commit(data)
+@contextmanager
+def reading_ahead(store: Store, chains: Iterable[tuple[str, Sequence[Oid]]]) -> Iterator[None]:
+    """Read commits of chains, given by their tracks, by two processes where they are many, so that until the end of the block
+    ``linked`` has each once; of what stands in two chains of a track the record is decoded once."""
+    from gitbaton.base.system.parallel import MANY, mapped
+
+    parts = [(track, oids[at : at + _PART]) for track, oids in chains for at in range(0, len(oids), _PART)]
+    read, rows = dict[Oid, Object | None](), dict[tuple[str, Oid | bytes], Row | str]()
+
+    def before(some: Sequence[tuple[str, Sequence[Oid]]]) -> None:
+        oids = [oid for _, part in some for oid in part]
+        read.clear()
+        read.update(zip(oids, store.objects.read_many(oids, MAX_COMMIT), strict=True))
+
+    def work(part: tuple[str, Sequence[Oid]]) -> list[Row | str]:
+        with store.reading(part[0]):
+            return [_row_or_why(store, part[0], oid, read[oid]) for oid in part[1]]
+
+    if sum(len(oids) for _, oids in parts) >= MANY:
+        with suppress(GitError):  # whoever asks for one reads it then
+            found = mapped(work, parts, 0, before=before, forked=store.objects.forked)
+            for (track, oids), made in zip(parts, found, strict=True):
+                rows |= {(track, oid): row for oid, row in zip(oids, made, strict=True)}
+    outer, store.rows = store.rows, rows
+    try:
+        yield
+    finally:
+        store.rows = outer
 
 
-def _bases(store: Store, found: Sequence[tuple[Stored, RawCommit]]) -> dict[Oid, Oid]:
+def _rows(store: Store, track: str, oids: Sequence[Oid]) -> Iterator[Row]:
+    """Yield the records at commits of a track's chain. Raises RecordError for one that is broken."""
+    made = [store.rows.pop((track, oid), None) if store.rows else None for oid in oids]
+    rest = store.commits([oid for oid, row in zip(oids, made, strict=True) if row is None])
+    for oid, row in zip(oids, made, strict=True):
+        told = _row_or_why(store, track, oid, next(rest)) if row is None else row
+        if isinstance(told, str):
+            raise RecordError(f"track {in_quotes(track)} has a broken record: {told}")
+        if store.rows is not None:
+            store.rows[track, told[2]] = told
+        yield told
+
+
+def _row_or_why(store: Store, track: str, oid: Oid, found: Object | None) -> Row | str:
+    """Return the record at a commit of a track's chain, decoded strictly; why it is broken, where it is."""
+    data = found.data or b"" if found is not None else b""
+    seen, algorithm = store.recalled(oid), store.objects.algorithm
+    if seen is not None and (seen.checkpoint.track != track or object_id(algorithm, "blob", payload_in(data)) != seen.id):
+        seen = None
+    if store.rows and found is not None and found.kind == "commit" and data:
+        raw = parse_commit(data)
+        same: Row | None = store.rows.get((track, raw.message))
+        base = raw.parents[1] if len(raw.parents) == 2 else None
+        if same is not None and 1 <= len(raw.parents) <= 2 and (raw.tree, base, raw.author) == same[3:6]:
+            return same
+    try:
+        stored = seen or store.stored(found, track, oid)
+    except RecordError as error:
+        return error.message
+    raw, c = parse_commit(data), stored.checkpoint
+    head = c.head if _may_stand_in(stored) else None
+    return stored.id, c.created.isoformat(), raw.message, raw.tree, stored.base, raw.author, head
+
+
+def _bases(store: Store, found: Iterable[tuple[Oid, Row]]) -> dict[Oid, Oid]:
     """Return the heads of chain commits with a second parent that only stands in for HEAD, since HEAD was the first one.
 
     Elsewhere in a chain they need no stand-in; kept, it would make the commits depend on the way the chain grew.
     """
-    asked = [(stored, raw, stored.base, stored.checkpoint.head) for stored, raw in found if _may_stand_in(stored)]
-    wanted = [oid for _, _, base, head in asked for oid in (base, head) if oid is not None]
-    read = iter(store.objects.read_many(wanted))
+    asked = [(commit, base, author, head) for commit, (*_, base, author, head) in found if base and head]
+    read = iter(store.objects.read_many([oid for _, base, _, head in asked for oid in (base, head)]))
     result = {}
-    for stored, raw, _, head in asked:
+    for commit, _, author, head in asked:
         base, then = (parse_commit(o.data) if o and o.kind == "commit" and o.data else None for o in (next(read), next(read)))
-        if base is None or then is None or head is None:
+        if base is None or then is None:
             continue
-        if base == RawCommit(tree=then.tree, parents=(head,), author=raw.author, message=INDEX):
-            result[stored.commit] = head
+        if base == RawCommit(tree=then.tree, parents=(head,), author=author, message=INDEX):
+            result[commit] = head
     return result
 
 
