@@ -607,7 +607,12 @@ def _at_once(raw: bytes) -> dict[str, object]:
     """Read what most verbs that tell all of a checkpoint ask for; nothing of bytes that are broken after all."""
     try:
         r = Reader(json.loads(raw.decode("utf-8")), "record")
-        return {name: _FIELDS[name](r) for name in _TOLD}
+        files, observed = r.maybe_object("files"), r.beside("observed")
+        return {
+            **{name: _FIELDS[name](r) for name in _TOLD},
+            "files": files and waiting(FileState, partial(_later_files, raw), tree=files.oid("tree")),
+            "observed": observed and _observed(raw, observed, observed),
+        }
     except (ValueError, LookupError, RecordError):
         return {}
 
@@ -633,8 +638,8 @@ def _later(raw: bytes, name: str) -> object:
         r = _part(raw, name) if name != "observed" else _seen(raw)
         if r is None:
             return None
-        if name == "observed":  # what lists ask for is read with it; the JSON is not kept
-            return waiting(Observed, partial(_later_observed, raw), asked=_OBSERVED["asked"](r), turns=r.count("turns", 0))
+        if name == "observed":
+            return _observed(raw, r, None)
         return _FIELDS[name](r)
     except (ValueError, LookupError, RecordError):
         return getattr(decode(raw), name)
@@ -645,10 +650,15 @@ def _later_carried(piece: bytes, name: str) -> object:
     return getattr(_repeated("carried", piece), name)
 
 
-def _later_observed(raw: bytes, name: str) -> object:
+def _observed(raw: bytes, r: Reader, kept: Reader | None) -> Observed:
+    """Read what lists ask for of what a checkpoint observed; ``kept``: the JSON, where it is kept to read the rest."""
+    return waiting(Observed, partial(_later_observed, raw, kept), asked=_OBSERVED["asked"](r), turns=r.count("turns", 0))
+
+
+def _later_observed(raw: bytes, r: Reader | None, name: str) -> object:
     """Read a field of what a checkpoint observed."""
     try:
-        return _OBSERVED[name](_seen(raw) or Reader(None, "record.observed"))
+        return _OBSERVED[name](r or _seen(raw) or Reader(None, "record.observed"))
     except (ValueError, LookupError, RecordError):
         return getattr(decode(raw).observed, name)
 
@@ -725,10 +735,7 @@ _OF_CARRIED = re.compile(
     rb'\n    "tree": (?:null|"([0-9a-f]{40,64})"),\n    "turns": [0-9]+,\n    "operation": (?:null|"[^\n]*"),\n'
     rb'    "foreign": (true|false)[,\n]'
 )
-_TOLD = (
-    *(*_TEXTS, "decisions", "label", "branch", "extra", "previous", "agent"),
-    *("restore", "carried", "observed", "turn", "imported"),
-)
+_TOLD = (*_TEXTS, "decisions", "label", "branch", "extra", "previous", "agent", "restore", "carried", "imported")
 _REPEATED = ("agent", "label", "branch", "decisions", "extra")  # what one checkpoint after the other says in the same bytes
 _FIELDS: dict[str, Callable[[Reader], Any]] = {
     "agent": lambda r: _agent(agent) if (agent := r.maybe_object("agent")) else None,
