@@ -53,6 +53,7 @@ for."""
 Mark = tuple[bytes, Oid]  # a checkpoint's place in the order: its time as it is stored, and its id
 _LARGEST = 256 << 20  # bytes of a note, also of one that somebody else wrote
 _CHUNK = 256
+_MANY = 2000  # commits from which on a second process pays
 _PART = 10  # commits of one chain that are read at a time, with those of others
 
 
@@ -187,10 +188,10 @@ def linked(store: Store, track: str, oids: Sequence[Oid]) -> list[Link]:
 
 
 @contextmanager
-def reading_ahead(store: Store, chains: Iterable[tuple[str, Sequence[Oid]]]) -> Iterator[None]:
-    """Read commits of chains, given by their tracks, by two processes where they are many, so that until the end of the block
-    ``linked`` has each once; of what stands in two chains of a track the record is decoded once."""
-    from gitbaton.base.system.parallel import MANY, mapped
+def reading_ahead(store: Store, chains: Iterable[tuple[str, Sequence[Oid]]], least: int = _MANY) -> Iterator[None]:
+    """Read commits of chains, given by their tracks, so that until the end of the block ``linked`` has each once; ``least`` or
+    more by two processes. Of what stands in two chains of a track the record is decoded once."""
+    from gitbaton.base.system.parallel import mapped
 
     parts = [(track, oids[at : at + _PART]) for track, oids in chains for at in range(0, len(oids), _PART)]
     read, rows = dict[Oid, Object | None](), dict[tuple[str, Oid | bytes], Row | str]()
@@ -204,7 +205,7 @@ def reading_ahead(store: Store, chains: Iterable[tuple[str, Sequence[Oid]]]) -> 
         with store.reading(part[0]):
             return [_row_or_why(store, part[0], oid, read[oid]) for oid in part[1]]
 
-    if sum(len(oids) for _, oids in parts) >= MANY:
+    if sum(len(oids) for _, oids in parts) >= least:
         with suppress(GitError):  # whoever asks for one reads it then
             found = mapped(work, parts, 0, before=before, forked=store.objects.forked)
             for (track, oids), made in zip(parts, found, strict=True):

@@ -12,12 +12,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gitbaton import Baton
-from gitbaton.base.codec import decode, encode, message
+from gitbaton.base.codec import encode, message
 from gitbaton.base.errors import RecordError
 from gitbaton.base.model import Checkpoint
-from gitbaton.base.system import parallel
 from gitbaton.base.values import replace
-from gitbaton.checkpoints.store import Store, chain, chain_ref
+from gitbaton.checkpoints.store import Store, chain_ref
 from gitbaton.checkpoints.store.join import Link, joined, linked, links, merged, reading_ahead
 from gitbaton.checkpoints.store.meta import NOTHING, Meta
 from gitbaton.git.objects import RefChange, commit_data, new_object, parse_commit
@@ -234,35 +233,23 @@ def test_a_broken_chain_is_not_written_again(store: Store) -> None:
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("alone", [True, False])
-def test_what_is_read_ahead_is_what_is_read_one_by_one(store: Store, monkeypatch: pytest.MonkeyPatch, alone: bool) -> None:
-    monkeypatch.setattr(parallel, "MANY", 1)
-    monkeypatch.setattr(parallel, "_may_copy", lambda: not alone)
+def test_what_is_read_ahead_is_what_is_read_one_by_one(store: Store) -> None:
     items = [link(store, n, base=heads(store)[0] if n % 2 else None) for n in range(400)]
     insert(store, "ours", items)
     insert(store, "less", items[1:])
     whole, less = commits(store, "ours"), commits(store, "less")
     assert not {*whole} & {*less}
     expected = [linked(store, "t", oids) for oids in (whole, less)]
-    decoded = list[bytes]()
-
-    def counted(raw: bytes) -> Checkpoint:
-        decoded.append(raw)
-        return decode(raw)
-
-    monkeypatch.setattr(chain, "_decoded", counted)
-    with reading_ahead(store, [("t", whole)]):
-        here = len(decoded)
-        assert [linked(store, "t", oids) for oids in (whole, less)] == expected
-        assert len(decoded) == here and (here == len(whole) or not alone), "each record once"
-        bare = commit_data(tree=items[0].tree, parents=(), author=items[0].author, message=items[0].message)
-        words = commit_data(tree=items[0].tree, parents=(whole[0],), author=items[0].author, message=b"a stranger\n")
-        for data, why in ((bare, "0 parents"), (words, "'t' has a broken record")):
-            store.objects.write([odd := new_object(store.objects.algorithm, "commit", data)])
-            with pytest.raises(RecordError, match=why):
-                linked(store, "t", [*whole, odd.oid])
-            with reading_ahead(store, [("t", [odd.oid])]), pytest.raises(RecordError, match=why):
-                linked(store, "t", [odd.oid])
+    bare = commit_data(tree=items[0].tree, parents=(), author=items[0].author, message=items[0].message)
+    words = commit_data(tree=items[0].tree, parents=(whole[0],), author=items[0].author, message=b"a stranger\n")
+    odd = [new_object(store.objects.algorithm, "commit", data) for data in (bare, words)]
+    store.objects.write(odd)
+    for more in ((), [made.oid for made in odd]):
+        with reading_ahead(store, [("t", [*whole, *more])], 1):
+            assert [linked(store, "t", oids) for oids in (whole, less)] == expected
+            for made, why in zip(odd, ("0 parents", "'t' has a broken record"), strict=True):
+                with pytest.raises(RecordError, match=why):
+                    linked(store, "t", [*whole, made.oid])
 
 
 def commits_without_root(store: Store) -> str:
