@@ -42,9 +42,10 @@ def box(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sandbox:
     return box
 
 
-def many(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+def many(monkeypatch: pytest.MonkeyPatch, size: int, *, kept: int | None = None) -> None:
+    """Set what counts as many; ``kept``: of titles that are worth it to be written."""
     for place in (chain, facts, parallel, titles, log):
-        monkeypatch.setattr(place, "MANY", size)
+        monkeypatch.setattr(place, "MANY", kept if place is titles and kept is not None else size)
 
 
 def kept(box: Sandbox) -> Path:
@@ -164,7 +165,7 @@ def test_what_went_unnoticed_goes_with_the_next_list(box: Sandbox, monkeypatch: 
     assert "u 0" in kept(box).read_text()
     for ref in ("refs/baton/tracks/u", "refs/checkpoints/u", "refs/baton/remotes/far/tracks/abroad"):
         box.git("update-ref", "-d", ref)
-    monkeypatch.setattr(titles, "MANY", NEVER)
+    many(monkeypatch, 1, kept=NEVER)
     assert box.here("log", "t").code == 0 and "u 0" in kept(box).read_text()
     assert box.here("log", "--all").code == 0
     told = kept(box).read_text()
