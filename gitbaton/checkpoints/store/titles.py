@@ -1,5 +1,5 @@
-"""Titles: what lists say of checkpoints, by their ids, in a file below the common directory that may be thrown away and that
-its owner alone can read. A record never changes, so that one that was read once needs not be read again for a list."""
+"""Titles: what lists say of checkpoints, by their ids, in a file below the common directory that may be thrown away and that,
+where nobody shares the repository, its owner alone can read. A record never changes, so that one that was read once needs not be read again for a list."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from gitbaton.git.repo import Repo, clear_old
 
 _HEADER, _MODE = f"gitbaton titles 1 {__version__}", 0o600
 _NAME, _WRITTEN = "titles", "titles."  # and what stands before the number of a process while that writes it
+_TABS = 4  # of a line
 _LONG = 1000  # characters from which on words are sooner read again than kept
 
 
@@ -47,7 +48,8 @@ class Titles:
 
     def load(self) -> None:
         """Read what is kept: nothing of a file that is not as it was written, or by another version of ours."""
-        self._lines = {line[: line.index("\t")]: line for line in read_lines(self._path, _HEADER)}
+        lines = (line for line in read_lines(self._path, _HEADER) if line.count("\t") == _TABS)
+        self._lines = {line[: line.index("\t")]: line for line in lines}
 
     def get(self, oid: Oid) -> Title | None:
         """Return what is known of a checkpoint."""
