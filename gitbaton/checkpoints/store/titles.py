@@ -1,5 +1,6 @@
-"""Titles: what lists say of checkpoints, by their ids, in a file below the common directory that may be thrown away and that,
-where nobody shares the repository, its owner alone can read. A record never changes, so that one that was read once needs not be read again for a list."""
+"""Titles: what lists say of checkpoints, by their ids, in a file below the common directory that may be thrown away. Where
+nobody shares the repository its owner alone can read it. A record never changes, so that one that was read once needs not be
+read again for a list."""
 
 from __future__ import annotations
 
@@ -52,7 +53,7 @@ class Titles:
         self._lines = {line[: line.index("\t")]: line for line in lines}
 
     def get(self, oid: Oid) -> Title | None:
-        """Return what is known of a checkpoint."""
+        """Return the title of a checkpoint; None where it is not known."""
         line = self._lines.get(oid)
         if line is None:
             return None

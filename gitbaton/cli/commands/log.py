@@ -424,7 +424,7 @@ class _RowTeller:
         self.titles.keep(self.listed if self.found.whole else None)
 
     def _restore(self, stored: Stored) -> "Restore | None":
-        """Return what a restore did, of one that is told as such: beside the checkpoints that are listed."""
+        """Return the restore of a checkpoint, of one that is told as such: beside the checkpoints that are listed."""
         return stored.checkpoint.restore if stored.id not in self.listed else None
 
     def _unread(self, row: "list[Stored] | BlamedCommit") -> list[Stored]:
@@ -482,7 +482,7 @@ class _RowTeller:
 
 
 def _title(stored: Stored) -> Title:
-    """Return what a list says of a checkpoint that was read."""
+    """Return the title of a checkpoint that was read."""
     words, ran = title(stored)
     return Title(
         words=first_line(words),
