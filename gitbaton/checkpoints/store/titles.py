@@ -1,4 +1,4 @@
-"""Titles: what lists say of checkpoints, by their ids, in a file below the common directory that may be thrown away. Where
+"""Titles of checkpoints: words by their ids, for lists, in a file below the common directory that may be thrown away. Where
 nobody shares the repository its owner alone can read it. A record never changes, so that one that was read once needs not be
 read again for a list."""
 
