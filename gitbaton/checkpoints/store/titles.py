@@ -1,6 +1,5 @@
-"""Titles of checkpoints: words by their ids, for lists, in a file below the common directory that may be thrown away. Where
-nobody shares the repository its owner alone can read it. A record never changes, so that one that was read once needs not be
-read again for a list."""
+"""Titles: words of checkpoints in lists, by their ids, in a file below the common directory that may be thrown away. Where
+nobody shares the repository its owner alone can read it. A record never changes, so that a list need not read it twice."""
 
 from __future__ import annotations
 
