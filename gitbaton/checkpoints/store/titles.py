@@ -1,5 +1,5 @@
-"""Titles: words of checkpoints in lists, by their ids, in a file below the common directory that may be thrown away. Where
-nobody shares the repository its owner alone can read it. A record never changes, so that a list need not read it twice."""
+"""Titles: words of checkpoints in lists, by their ids, in a file below the common directory that may be thrown away. In a
+repository that is not shared its owner alone can read it. A record never changes, so that a list need not read it twice."""
 
 from __future__ import annotations
 
