@@ -248,6 +248,7 @@ def set_pin(baton: Baton, name: str, *, pinned: bool, called: str | None = None)
     called = None if called is None else _free(baton, stored, called)
     with baton.repo.lock((META,)):
         baton.store.settle()
+        stored = baton.resolve(stored.id)  # a sync may just have taken it away
         revision = Revision(baton.store)
         if called is not None and any(name == called and oid != stored.id for oid, name in revision.meta.names.items()):
             raise NoAnswerError(f"{in_quotes(called)} means another checkpoint")  # named just now, by somebody else

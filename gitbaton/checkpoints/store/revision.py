@@ -146,6 +146,9 @@ class Revision:
         if state.pending(self.store.repo):  # what is planned here was planned beside it
             self.warnings += self.store.settle()
             raise RefConflictError("a change that another process had begun was finished first", "try again")
+        found = self.store.objects.info(META)
+        if (found.oid if found is not None else None) != self._meta_at:  # what this drops may be pinned by now
+            raise RefConflictError(f"{in_quotes(META)} moved meanwhile", "try again")
         objects, first, tips = self.drawn()
         if not first:
             return

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from gitbaton.base.errors import RefConflictError
+from gitbaton.base.errors import NotFoundError, RefConflictError
 from gitbaton.base.values import replace
 from gitbaton.care.retention.forgetting import forget
 from gitbaton.care.retention.pruning import apply, plan, prune
-from gitbaton.care.retention.rules import KeepRules, Wish
+from gitbaton.care.retention.rules import KeepRules, Wish, set_pin
 from gitbaton.checkpoints.store.join import links
+from gitbaton.checkpoints.store.meta import read
 from gitbaton.checkpoints.store.revision import Revision
 from tests.kit import Sandbox
 from tests.kit.moments import Args, at
@@ -103,3 +104,32 @@ def test_t17_a_symbolic_ref_in_our_namespace_moves_nobody_elses(kept: Sandbox, n
         done = kept.baton(*words)
         assert done.code == 128 and f"'{name}' is a symbolic ref, for 'refs/heads/mine'" in done.err
     assert every_ref(kept) == refs
+
+
+@pytest.mark.deep
+def test_no_pin_is_said_to_hold_what_is_removed_just_before(kept: Sandbox) -> None:
+    oldest, lock, rivals = ids(kept, "t")[-1], kept.path / ".git/baton/flock", [True]
+
+    def rival(_: Args) -> None:
+        rivals.clear()
+        kept.ok("prune", "t", "--keep-last", "1", "--yes")
+
+    def taken(args: Args) -> bool:
+        return bool(rivals) and os.path.sameopenfile(args[0], watched.fileno())
+
+    with kept.open(door="binary") as baton, lock.open() as watched, at("fcntl.flock", taken, rival):
+        with pytest.raises(NotFoundError):
+            set_pin(baton, oldest, pinned=True)
+        assert not rivals and not read(baton.store).pinned(oldest) and oldest not in ids(kept, "t")
+
+
+@pytest.mark.deep
+def test_what_is_pinned_since_it_was_planned_to_go_stays(kept: Sandbox) -> None:
+    oldest, *_ = reversed(ids(kept, "t"))
+    with kept.open(door="binary") as baton:
+        revision = Revision(baton.store)
+        revision.keep("t", ids(kept, "t")[:-1])
+        kept.ok("pin", oldest)
+        with baton.repo.lock(()), pytest.raises(RefConflictError):
+            revision.apply()
+    assert oldest in ids(kept, "t")
