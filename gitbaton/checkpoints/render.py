@@ -457,7 +457,7 @@ def stored_document(stored: Stored) -> dict[str, Json]:
 def stored_json(stored: Stored, more: Mapping[str, Json], *, written: bool = False) -> str:
     """Return the text of that object with ``more`` fields, in which every character can be seen. ``written``: its bytes are
     canonical."""
-    return _joined(stored, {**_where(stored), **more}, written=written)
+    return _extended(stored, {**_where(stored), **more}, written=written)
 
 
 def _where(stored: Stored) -> dict[str, Json]:
@@ -465,7 +465,7 @@ def _where(stored: Stored) -> dict[str, Json]:
     return {"id": stored.id, "commit": stored.commit, "base": stored.base, "foreign": stored.foreign_words, **more}
 
 
-def _joined(stored: Stored, more: Mapping[str, Json], *, written: bool) -> str:
+def _extended(stored: Stored, more: Mapping[str, Json], *, written: bool) -> str:
     """Return the text of the JSON of a checkpoint with more fields behind its own."""
     raw = stored.raw if written else b""
     if raw.startswith(b'{\n  "v": 1,\n  "track": %s,\n' % canonical(stored.checkpoint.track)[:-1]):
@@ -548,7 +548,7 @@ def _heading(track: str) -> str:
 
 def exported_json(stored: Stored, *, written: bool = False) -> bytes:
     """One exported checkpoint: its JSON plus ``id``. ``written``: its bytes are canonical, and all of it may be told."""
-    return _joined(stored, _about(stored), written=written).encode("utf-8")
+    return _extended(stored, _about(stored), written=written).encode("utf-8")
 
 
 def _seen(value: Json) -> bytes:

@@ -405,7 +405,7 @@ def _remove(baton: Baton, made: Forgetting, *, held: bool) -> list[str]:
         if ref := moved(baton, made.seen, touched.__contains__):
             raise RefConflictError(f"nothing is forgotten: {in_quotes(ref)} moved meanwhile", "try again")
         unmarked = _mark(baton, made)
-        forget_titles(baton.repo)  # first: who is killed then has forgotten nothing
+        forget_titles(baton.repo)  # first: a kill before the refs move has forgotten nothing
         revision.apply()
         if made.everywhere and NOTES not in made.broken:
             _rewrite_notes(baton, made)

@@ -295,9 +295,7 @@ _OTHERS = (SAFETY, REMOTES)  # of no concern to anybody else, also where somebod
 _FETCHED = re.compile(r"refs/baton/remotes/[^/]+/(?:joined/[0-9a-f]{16}/(?=threads/|late/))?")
 _TALK = re.compile(r"[a-z][a-z0-9_-]*/([^/]+)\Z")
 _SHOWN = 100  # characters of a name
-_CLOSELY = (
-    2000  # objects that refs point at which are read; of more whoever needs one reads it, and what git stumbles on is told
-)
+_CLOSELY = 2000  # objects at refs that are read whole; of more the headers, and what is sent or needed is read then
 
 
 def item_of(ref: str) -> Item | None:

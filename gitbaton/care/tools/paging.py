@@ -237,7 +237,7 @@ def _row(classes: str, lane: int, stored: Stored, title: str, about: str = "", i
 
 
 def _clock(moment: datetime) -> str:
-    """The hour and minute of a time where the page is made; sooner than ``strftime`` says it."""
+    """Return the hour and minute of a time, where the page is made; ``strftime`` takes longer."""
     return moment.astimezone().isoformat()[11:16]
 
 

@@ -170,9 +170,8 @@ class Revision:
                 signed = vouched.oid if vouched is not None else None
                 whole = Deleted(tip=plan.change.old, ours=ours.made_here(of_track(track)), signed=signed)
                 note_deleted(self.store.repo, track, whole)
-        forget_titles(
-            self.store.repo, {oid for plan in plans.values() for oid in plan.removed}
-        )  # who is killed has removed none
+        # First: a kill before the refs move has removed nothing.
+        forget_titles(self.store.repo, {oid for plan in plans.values() for oid in plan.removed})
         try:
             state.carry_out(self.store, first, tips, [item.oid for item in objects])
         except (RefConflictError, GitError):

@@ -81,12 +81,13 @@ class Titles:
 
 def forget_titles(repo: Repo, ids: Collection[Oid] | None = None) -> None:
     """Keep nothing of these checkpoints; without any given nothing at all. Never raises."""
-    gone = None if ids is None else frozenset(ids)
-    if gone is None or gone:
-        clear_old(repo, repo.shared_dir, lambda name, _: name.startswith(_WRITTEN))  # what a killed writer has left
-    if gone is None:
+    gone = frozenset(ids or ())
+    if ids is not None and not gone:
+        return
+    clear_old(repo, repo.shared_dir, lambda name, _: name.startswith(_WRITTEN))  # what a killed writer has left
+    if ids is None:
         discard(repo, _path(repo))
-    elif gone and os.path.lexists(_path(repo)):
+    elif os.path.lexists(_path(repo)):
         sift(repo, _path(repo), _HEADER, lambda line: line.partition("\t")[0] not in gone, mode=_MODE)
 
 

@@ -438,10 +438,10 @@ class _RowTeller:
             return (((row.oid[:7], ""),), "", self.look.age(row.created), "", "", "", ((said, "home"),)), []
         if self._restore(row[0]) is not None:
             return self._restored([*map(self.baton.store.read, row)]), []
-        titles = [self.titles.get(s.id) or _title(self.baton.store.read(s)) for s in row]
-        fresh = [
-            one.line(s.id) for s, one in zip(row, titles, strict=True) if self.titles.get(s.id) is None and self._is_here(s)
-        ]
+        known = [self.titles.get(s.id) for s in row]
+        titles = [told or _title(self.baton.store.read(s)) for s, told in zip(row, known, strict=True)]
+        all_three = zip(row, titles, known, strict=True)
+        fresh = [told.line(s.id) for s, told, before in all_three if before is None and self._is_here(s)]
         if len(row) == 1:
             return self._checkpoint(row[0], titles[0]), fresh
         turns = all(one.ended for one in titles)

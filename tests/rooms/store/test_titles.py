@@ -86,6 +86,22 @@ def test_their_owner_alone_reads_them_and_a_long_one_is_not_kept(box: Sandbox) -
 
 
 @pytest.mark.deep
+def test_they_are_read_where_most_rows_are_folded(box: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    with box.open() as baton:
+        for number in range(30):
+            baton.snapshot(f"idle {number}", track="t", kind="auto")
+    told = box.here("log", "--all").out
+    count = len(kept(box).read_text().splitlines()) - 1
+    assert len(told.splitlines()) < count, "most are folded"
+    many(monkeypatch, count)
+    kept(box).unlink()
+    assert box.here("log", "--all").out == told
+    written = kept(box).stat()
+    assert box.here("log", "--all").out == told
+    assert kept(box).stat().st_ino == written.st_ino and kept(box).stat().st_mtime_ns == written.st_mtime_ns
+
+
+@pytest.mark.deep
 def test_nothing_is_kept_of_what_was_removed(box: Sandbox) -> None:
     box.here("log", "--all")
     assert all(word in kept(box).read_text() for word in ("t 1", "t 3", "u 0"))
