@@ -35,7 +35,7 @@ from gitbaton.checkpoints.store import Store
 from gitbaton.checkpoints.store.chain import MAX_COMMIT, beside
 from gitbaton.checkpoints.store.provenance import of_track
 from gitbaton.git import questions
-from gitbaton.git.objects import TreeEntry, new_object
+from gitbaton.git.objects import Object, TreeEntry, new_object
 from gitbaton.git.repo import no_id
 from gitbaton.git.treediff import (
     Pair,
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
 
 _NEAR = 50
 _SAME_HEAD = 200
+_BELOW = 4  # checkpoints below one among many that are read with those of the others
 _OUTSIDE = ("excluded", "too-large", "too-much", IGNORED, "untracked")
 
 
@@ -105,6 +106,7 @@ class Surveyor:
         self._read: dict[Oid, dict[bytes, bytes]] = {}
         self._apart: dict[Pair, dict[str, str]] = {}
         self._kinds: dict[Oid, str] = {}
+        self._commits: dict[Oid, Object] = {}
         self._noting: list[Oid | None] = []
         self._heads: set[Oid] = set()  # those of all that know what this one knows
         self._learnt: tuple[Sequence[Stored], list[_Commits]] = (), []  # what commits hold, of these and what they carry
@@ -116,7 +118,7 @@ class Surveyor:
         will be compared."""
         self.ancestry, self._near, self._notes, self._noting = ancestry, other._near, other._notes, other._noting
         self._read, self._trees, self._distances = other._read, other._trees, other._distances
-        self._kinds, self._apart, self._heads = other._kinds, other._apart, other._heads
+        self._kinds, self._apart, self._heads, self._commits = other._kinds, other._apart, other._heads, other._commits
         self._heads |= {self.head.oid} if self.head.oid else set()
 
     def learn(self, oids: Iterable[Oid | None], commits: Iterable[Oid | None]) -> None:
@@ -136,6 +138,7 @@ class Surveyor:
             with suppress(GitError, RecordError):
                 pairs = [one._pairs(_stand(s), one.head.oid) or () for one, _, both in each for s in both]
                 read_entries(self.objects, (tree for found in pairs for pair in found for tree in pair), self._read)
+        self._commits |= self.store.near((s for _, _, both in each for s in both if _moved(s)), _BELOW)
         made = iter(self._told([one._followed(s) for one, _, both in each for s in both]))
         for one, items, both in each:
             one._learnt = items, list(islice(made, len(both)))
@@ -368,9 +371,9 @@ class Surveyor:
         """Yield the track's position at its newest checkpoint and, where that one carries words, below it down to those."""
         yield _stand(stored)
         carried = stored.checkpoint.carried
-        if carried is None or carried.head == stored.checkpoint.head:
+        if carried is None or not _moved(stored):
             return
-        for below in islice(self.store.newest(stored), 1, _SAME_HEAD):
+        for below in islice(self.store.newest(stored, self._commits), 1, _SAME_HEAD):
             known = below.checkpoint.carried
             if below.id != carried.id and (known is None or known.id != carried.id):
                 break
@@ -556,6 +559,12 @@ def read_head(store: Store) -> tuple[Head, str]:
     if head.oid is None or store.present([head.oid], MAX_COMMIT):
         return head, no_id(store.repo, head)
     return head, f"HEAD's commit {head.oid} cannot be read"
+
+
+def _moved(stored: Stored) -> bool:
+    """Whether HEAD was another commit when the words were written that a checkpoint carries."""
+    carried = stored.checkpoint.carried
+    return carried is not None and carried.head != stored.checkpoint.head
 
 
 def _stand(stored: Stored) -> _Stand:

@@ -321,7 +321,7 @@ class BinaryObjects(GitObjects):
     def _read_few(self, oids: Sequence[Oid], limit: int) -> Iterator[Object | None]:
         """Yield objects by few requests; what is not answered is asked for one by one."""
         known = list[Object | None]()
-        if len(oids) > 2 and all(is_oid(self.algorithm, oid) for oid in oids):
+        if len(oids) > 1 and all(is_oid(self.algorithm, oid) for oid in oids):
             known = self._ask().infos(oids)
         if not known:
             yield from (self._readable(oid, limit) for oid in oids)

@@ -157,6 +157,35 @@ def test_attributes_that_are_not_checked_out_count_as_git_has_them(tmp_path: Pat
 
 
 @pytest.mark.deep
+@pytest.mark.parametrize("place", ["top", "above", "info", "named", "user's", "index", "index above", "untracked", "ignored"])
+def test_attributes_count_wherever_git_finds_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    repo = plain(tmp_path, "")
+    repo.write("deep/er/id", "$Id$\n")
+    repo.commit("named")
+    kept = {"above": "deep/.gitattributes", "index above": "deep/.gitattributes", "info": ".git/info/attributes"}
+    file = tmp_path / "config" / "git" / "attributes" if place == "user's" else repo.path / kept.get(place, ".gitattributes")
+    file = tmp_path / "named" if place == "named" else file
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("id ident\n")
+    if place == "named":
+        repo.git("config", "core.attributesFile", str(file))
+    if place == "ignored":
+        repo.write(".git/info/exclude", ".gitattributes\n")
+    if place in ("top", "above", "index", "index above"):
+        repo.commit("told")
+    if place.startswith("index"):
+        file.unlink()
+    repo.write("deep/er/id", "$Id: of some time ago $\n")
+    snapshot(repo, "t")
+    assert said(repo) == (0, ())
+    repo.write("deep/er/id", "$Id: of another time $\n")
+    assert said(repo)[0] == place.startswith("index")  # what is deleted on disk counts for no capture
+    repo.write("deep/er/id", "$Id: of another time $ and more\n")
+    assert verify_drift(repo) == 1
+
+
+@pytest.mark.deep
 def test_a_file_whose_filter_is_missing_counts_as_it_would_be_captured(tmp_path: Path) -> None:
     repo = filtered(tmp_path, "")
     snapshot(repo, "t")

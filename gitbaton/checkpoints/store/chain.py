@@ -516,23 +516,38 @@ class Chains:
             items = [one if one.commit in have else replace(one, foreign=True) for one in items]
         return History(items=tuple(items), problems=tuple(one for one in found if not isinstance(one, Stored)))
 
-    def newest(self, tip: Stored) -> Iterator[Stored]:
-        """Yield a tip and the checkpoints below it, one by one: for the first few of a long chain. A broken record ends it."""
+    def newest(self, tip: Stored, known: Mapping[Oid, Object] = MappingProxyType({})) -> Iterator[Stored]:
+        """Yield a tip and the checkpoints below it, one by one: for the first few of a long chain. A broken record ends it.
+        ``known``: commits that ``near`` has read."""
         kept = (self.kept or {}).get((_chain_of(tip), tip.commit))
         if kept is not None:
             yield from kept
             return
         yield tip
-        commit = self.commit(tip.commit)
-        while commit is not None and commit.parents and commit.parents[0] != self.root:
-            below = commit.parents[0]
-            found = self.objects.read(below, MAX_COMMIT)
+        found = known.get(tip.commit) or self.objects.read(tip.commit)
+        while (below := self.under(found)) is not None:
+            found = known.get(below) or self.objects.read(below, MAX_COMMIT)
             try:
                 stored = self.stored(found, _chain_of(tip), below)
             except RecordError:
                 return
             yield stored
-            commit = parse_commit(found.data) if found is not None and found.data is not None else None
+
+    def near(self, tips: Iterable[Stored], limit: int) -> dict[Oid, Object]:
+        """Return the commits of checkpoints and of so many right below each, read together."""
+        known, asked = dict[Oid, Object](), [tip.commit for tip in tips]
+        while asked and limit >= 0:
+            found = [one for one in self.objects.read_many(asked, MAX_COMMIT) if one is not None]
+            known |= {one.oid: one for one in found}
+            asked, limit = [oid for one in found if (oid := self.under(one)) is not None and oid not in known], limit - 1
+        return known
+
+    def under(self, found: Object | None) -> Oid | None:
+        """Return the commit below one of a chain; None below its first checkpoint, and where there is no such commit."""
+        if found is None or found.kind != "commit" or found.data is None:
+            return None
+        below = next(iter(parse_commit(found.data).parents), None)
+        return below if below != self.root else None
 
     @contextmanager
     def keeping(self) -> Iterator[None]:

@@ -57,11 +57,13 @@ from gitbaton.checkpoints.store.refs import (
 )
 from gitbaton.checkpoints.store.state import SHOWN, read_newest, settle
 from gitbaton.git import objectlists, questions
+from gitbaton.git.objects import Object
 from gitbaton.git.reffiles import below
 from gitbaton.git.repo import Repo
 
 SLACK = timedelta(minutes=10)  # what is further in the future is listed and not joined
 _NEAR = 200  # checkpoints below a tip among which a remote's is looked for first
+_FEW = 3  # of these so many are read for all tips together
 
 
 class Store(Chains):
@@ -394,24 +396,25 @@ def newer(store: Chains, elsewhere: Mapping[str, list[tuple[str, Oid]]], tips: I
     """Return the remotes that have checkpoints of tracks which are not below their ``tips`` here, as far as they were fetched
     and could be joined; what cannot be read is none. Costs a walk from a tip here to that of the remote."""
     found = []
+    tips = [mine for mine in tips if any(oid != mine.commit for _, oid in elsewhere.get(mine.checkpoint.track, ()))]
+    known = store.near(tips, _FEW)
     for mine in tips:
         track = mine.checkpoint.track
-        for remote, oid in elsewhere.get(track, ()):
-            if not _is_near(store, mine.commit, oid):
+        for remote, oid in elsewhere[track]:
+            if not _is_near(store, mine.commit, oid, known):
                 lacks = _lacking(store, remote, track, oid, mine, now)
                 older = any(s.checkpoint.created <= mine.checkpoint.created for s in lacks)
                 found += [Newer(remote=remote, track=track, count=len(lacks), older=older)] if lacks else []
     return found
 
 
-def _is_near(store: Chains, start: Oid, wanted: Oid) -> bool:
-    """Whether a commit is one of the first few of a chain: without a process."""
-    at = start
+def _is_near(store: Chains, start: Oid, wanted: Oid, known: Mapping[Oid, Object]) -> bool:
+    """Whether a commit is one of the first few of a chain, of which some are ``known``: without a process."""
+    at: Oid | None = start
     for _ in range(_NEAR):
-        commit = store.commit(at) if at != wanted else None
-        if commit is None or not commit.parents:
+        if at in (None, wanted):
             break
-        at = commit.parents[0]
+        at = store.under(known.get(at) or store.objects.read(at, MAX_COMMIT))
     return at == wanted
 
 

@@ -286,7 +286,10 @@ _WORDS = {"good": "", "missing": "not signed", "untrusted": "key not trusted", "
 def _signed(baton: Baton, shown: Sequence[Stored]) -> dict[Oid, str]:
     """Return what is to be said of the signatures of the first foreign ones of these checkpoints: of a good one nothing."""
     found: dict[Oid, str] = {}
-    for stored in [one for one in shown if one.foreign][:_JUDGED]:
+    foreign = [one for one in shown if one.foreign][:_JUDGED]
+    tracks = {one.checkpoint.track for one in foreign}
+    told = tracks if baton.settings.sign else baton.store.signed(tracks)
+    for stored in [one for one in foreign if one.checkpoint.track in told]:
         signed = signature_of(baton, stored)
         found[stored.id] = _WORDS.get(signed.state, "bad signature") if signed is not None else ""
     return found

@@ -18,6 +18,7 @@ from gitbaton.git.objects import lookup, object_id
 from gitbaton.git.repo import Repo
 from gitbaton.git.run import TRACKED, Git, checked, zsplit
 from gitbaton.git.treediff import Entry, Pair, RawRecords, entries_in, raw_records, records, started
+from gitbaton.git.worktree.gate import may_speak
 from gitbaton.git.worktree.index import (
     DENIED,
     FILTER,
@@ -274,16 +275,18 @@ class _Comparison:
         return now
 
     def _hash_plain(self, paths: list[str]) -> dict[str, str] | None:
-        """Return the entries of plain files, by one process that hashes them by their attributes; None where what is in the
-        index may have a say, as it has where both hold CRLF, for links, where the file system has no modes, and where attribute
-        files are not checked out; and for a path that the process would read as another one."""
-        repo, room, modes = self.index.repo, _PLAIN, dict[str, str]()
+        """Return the entries of plain files, hashed here, or where attributes may have a say by one process; None where what is
+        in the index may have a say, as it has where both hold CRLF, for links, where the file system has no modes, and where
+        attribute files are not checked out; and for a path that the process would read as another one."""
+        repo, room, found = self.index.repo, _PLAIN, dict[str, str]()
         if not paths or not repo.boolean("core.filemode", default=True) or repo.boolean("core.sparsecheckout"):
             return None if paths else {}
-        filtered = any(key.startswith("filter.") for key in repo.settings())  # what one makes of a file is not seen
+        own = self.index.copied or self.index.source != repo.layout.index  # an index that attributes are not looked for in
+        asked = own or may_speak(repo, self.root, paths)
+        filtered = asked and any(key.startswith("filter.") for key in repo.settings())  # what one makes of a file is not seen
         likes = [like.partition(" ")[2] for path in paths if filtered and (like := self.suspects[path].like)]
-        for found in repo.objects.read_many(likes, _PLAIN):
-            if found is None or found.data is None or b"\r" in found.data:
+        for blob in repo.objects.read_many(likes, _PLAIN):
+            if blob is None or blob.data is None or b"\r" in blob.data:
                 return None
         for path in paths:
             suspect = self.suspects[path]
@@ -292,19 +295,22 @@ class _Comparison:
                 return None
             try:
                 with open(open_regular(os.path.join(self.root, path)), "rb") as file:
-                    modes[path] = "100755" if os.fstat(file.fileno()).st_mode & 0o100 else "100644"
+                    mode = "100755" if os.fstat(file.fileno()).st_mode & 0o100 else "100644"
                     data = file.read(room)
             except (OSError, ValueError):
                 return None
             room -= len(data)
             if b"\r" in data or room <= 0:
                 return None
+            found[path] = f"{mode} {object_id(repo.objects.algorithm, 'blob', data)}"
+        if not asked:
+            return found
         stdin = b"".join(os.fsencode(path) + b"\n" for path in paths)
         result = self.index.git.changed({}, *_SMALL).run("hash-object", "--stdin-paths", stdin=stdin)
         oids = result.out.decode("ascii").split()
         if result.code or len(oids) != len(paths):
             return None
-        return {path: f"{mode} {oid}" for (path, mode), oid in zip(modes.items(), oids, strict=True)}
+        return {path: f"{entry[:6]} {oid}" for (path, entry), oid in zip(found.items(), oids, strict=True)}
 
     def _hash(self, paths: list[str]) -> dict[str, str]:
         """Return the entries that ``git add`` would make, by ``git update-index`` on an index of just these paths.

@@ -53,6 +53,11 @@ def has_attributes(repo: Repo, root: str, paths: Iterable[str], word: bytes = b"
     return any(_speaks(place, word) for place in places)
 
 
+def may_speak(repo: Repo, root: str, paths: Collection[str], word: bytes = b"") -> bool:
+    """Whether an attributes file may speak of ``paths``, as ``has_attributes``, also one that only the index holds."""
+    return has_attributes(repo, root, paths, word) or _only_in_index(repo, root, paths)
+
+
 def folders_of(paths: Iterable[str]) -> set[str]:
     """Return the top and every folder above some paths; a slash at the end of one is no folder of its own."""
     folders = {""}
@@ -96,7 +101,7 @@ def filters(git: Git, paths: Sequence[str], *options: str) -> dict[str, str]:
 def gated(repo: Repo, root: str, paths: Sequence[str], git: Git | None = None) -> dict[str, str]:
     """Return the filters as ``filters`` does, without a process where no attributes file speaks of filters. ``git`` says
     which index counts, else it is the repository's; a ``root`` that is not its work tree has attributes of its own, too."""
-    if not paths or not (has_attributes(repo, root, paths, _WORD) or _only_in_index(repo, root, paths)):
+    if not paths or not may_speak(repo, root, paths, _WORD):
         return {}
     found = filters(git or repo.git, paths)
     if root != repo.layout.root:
