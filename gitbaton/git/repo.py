@@ -63,6 +63,7 @@ else:
 Progress = Callable[[str, int, int], None]
 LOCK_WAIT = 60.0
 TURN = 8.0  # seconds that one exchange waits for another one, at most
+_LEFTOVER = 3600.0  # seconds after which a file that a process was writing is that of a killed one
 _LINE = 128  # bytes of a file that holds an id
 _MANY = 100  # objects that are sooner written as one pack: git's own fetch.unpackLimit
 OURS = "ours"  # below our folder: the record of what was made here
@@ -826,6 +827,16 @@ def clear_old(repo: Repo, path: str, goes: Callable[[str, os.stat_result], bool]
     """Remove from a folder of ours what ``goes``, by its name and state; nothing where a link is in its place. Never raises."""
     with suppress(OSError), closing_fd(folder_of_ours(repo, path)) as folder:
         sweep(folder, goes)
+
+
+def clear_left(repo: Repo, path: str) -> None:
+    """Remove what killed processes left of a file of ours that each writes under a name of its own. Never raises."""
+    start, since = os.path.basename(path) + ".", time.time() - _LEFTOVER
+    clear_old(
+        repo,
+        os.path.dirname(path),
+        lambda name, s: name.startswith(start) and name[len(start) :].isdigit() and s.st_mtime < since,
+    )
 
 
 def lock_file(repo: Repo, path: str) -> int:

@@ -10,7 +10,7 @@ from itertools import chain
 from gitbaton.base.errors import BatonError
 from gitbaton.base.system.files import read_or_none
 from gitbaton.git.objects import hasher
-from gitbaton.git.repo import Repo, drop, put
+from gitbaton.git.repo import Repo, clear_left, drop, put
 
 MANY = 1000
 """Records from which on it is worth it to keep what is known of them."""
@@ -27,6 +27,7 @@ def read_lines(path: str, header: str) -> list[str]:
 
 def write_lines(repo: Repo, path: str, header: str, lines: Iterable[str], *, mode: int = 0o666) -> None:
     """Write such a file whole or not at all; of several writers one wins. Raises OSError and BatonError."""
+    clear_left(repo, path)
     kept = [*lines]
     seal = _seal(header, _pieces(kept), sum(map(len, kept)))
     put(repo, path, chain([seal + b"\n"], _pieces(kept)), fresh=f".{os.getpid()}", mode=mode)

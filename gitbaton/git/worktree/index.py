@@ -17,7 +17,7 @@ from gitbaton.base.values import replace, value
 from gitbaton.git.gone import missing
 from gitbaton.git.loose import index_is_torn
 from gitbaton.git.objects import OID, NewObject, hasher, new_object, object_id, tree_objects
-from gitbaton.git.repo import Repo, has_folder, shared
+from gitbaton.git.repo import Repo, clear_left, has_folder, shared
 from gitbaton.git.run import (
     ENTRIES,
     EXACT,
@@ -444,6 +444,7 @@ def save_cache(repo: Repo, path: str, temporary: str, data: Mapping[str, object]
     """Write what is known of an index as JSON, by way of a temporary file. Never raises: the next snapshot asks again."""
     with suppress(OSError):
         if has_folder(repo, os.path.dirname(path)):
+            clear_left(repo, path)
             write_atomic(path, json.dumps(data).encode("ascii"), temporary=temporary, made=lambda fd: shared(repo, fd))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import stat
 from pathlib import Path
@@ -186,6 +187,22 @@ def test_what_went_unnoticed_goes_with_the_next_list(box: Sandbox, monkeypatch: 
     assert box.here("log", "--all").code == 0
     told = kept(box).read_text()
     assert "u 0" not in told and "t 3" in told
+
+
+@pytest.mark.deep
+def test_what_killed_writers_have_left_goes_with_the_next_one(box: Sandbox) -> None:
+    folder = box.path / ".git/baton"
+    old, new = [folder / f"{name}.4711" for name in ("facts", "titles", "index-facts")], folder / "facts.4712"
+    other = folder / "facts.kept"
+    for path in (*old, new, other):
+        path.write_bytes(b"half")
+    for path in (*old, other):
+        os.utime(path, (1, 1))
+    box.write("staged", "content\n")
+    box.git("add", "staged")
+    lists(box)
+    box.ok("snapshot", "--track", "t", "--step", "s")
+    assert [path.exists() for path in (*old, new, other)] == [False, False, False, True, True]
 
 
 @pytest.mark.deep
