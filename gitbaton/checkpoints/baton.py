@@ -1050,8 +1050,8 @@ class Baton:
                 lost.append(problem)
             else:
                 lower += store.below(stored, limit).items
-        items = sorted((*found.items, *lower), key=_age, reverse=True)
-        return replace(found, items=tuple(items), problems=tuple(lost))
+        items = tuple(sorted((*found.items, *lower), key=_age, reverse=True)) if lower else found.items
+        return replace(found, items=items, problems=tuple(lost))
 
     def _at_home(self, items: Sequence[Stored], *, brief: bool) -> list[tuple[Stored, Live, str | None]]:
         """Each checkpoint against the work tree that it was taken in, or this one: as it is there (``here``), and where that
@@ -1114,7 +1114,7 @@ class Baton:
     ) -> History:
         """Checkpoints, newest first: of one track (default: as ``tip``), from the one that ``name`` means on, or of all;
         of them those that are ``wanted``, also safety checkpoints if that asks for them. ``brief``: all of them as
-        ``store.whole`` has it.
+        ``store.whole`` has it, by ``store.surely``.
 
         Raises NotFoundError, and GitError for pathspecs that git does not understand.
         """
@@ -1138,8 +1138,8 @@ class Baton:
 
             turns = imported.records(self.store, limit if wanted is None else None)
             picked = [s for s in turns.items if wanted is None or selection.wants(wanted, s.raw)]
-            items = sorted((*found.items, *picked), key=_age, reverse=True)
-            found = replace(found, items=tuple(items), problems=(*found.problems, *turns.problems))
+            items = tuple(sorted((*found.items, *picked), key=_age, reverse=True)) if picked else found.items
+            found = replace(found, items=items, problems=(*found.problems, *turns.problems))
         if wanted is None or "safety" not in wanted.kinds:
             return replace(found, items=found.items[:limit])
         from gitbaton.checkpoints.names import renamed
@@ -1150,8 +1150,8 @@ class Baton:
         more = (s for s in called_now(steps, renamed(self.store) if steps else ()) if of in (None, s.checkpoint.track))
         more = (s for s in more if start is None or s.checkpoint.created <= start.checkpoint.created)
         problems = (*found.problems, *(problem for chain in chains for problem in chain.problems))
-        items = sorted((*found.items, *more), key=_age, reverse=True)
-        return replace(found, items=tuple(items[:limit]), problems=problems)
+        items = tuple(sorted((*found.items, *more), key=_age, reverse=True)[:limit])
+        return replace(found, items=items, problems=problems)
 
     def _of_remote(self, store: Store, name: str, limit: int | None) -> History | None:
         """Return what was fetched of ``REMOTE/TRACK``; None where the name is none."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from itertools import islice
+from itertools import count, islice
 
 from gitbaton.base import terminal
 from gitbaton.base.codec import Json, bare, counted, first_line, in_quotes, plain, timestamp
@@ -75,14 +76,13 @@ class Look:
 
     def ids(self, oids: Iterable[Oid]) -> dict[Oid, Cell]:
         """Return checkpoints' ids as cells of one length, four or more digits, as many as make each of them unique here; many
-        are unique among each other, and as long as elsewhere."""
-        known = sorted(set(oids))
-        many = len(known) > _MANY  # asking for each takes longer than the list
-        unique: dict[Oid, int] = {}
-        for before, oid, after in zip(["", *known], known, [*known[1:], ""], strict=False):
-            least = max(_shared(before, oid) + 1, _shared(oid, after) + 1, self._digits)
-            unique[oid] = least if many else len(self._abbreviate(oid, least))
-        shown = max([self._short if many else self._digits, *unique.values()])
+        are unique among each other, and as long as elsewhere, and each cell is made when it is asked for."""
+        known = _Ids(oids, self._digits)
+        if len(known.all) > _MANY:  # asking for each takes longer than the list
+            known.shown = next(n for n in count(self._short) if len({oid[:n] for oid in known.all}) == len(known.all))
+            return known
+        unique = {oid: len(self._abbreviate(oid, known.unique(oid))) for oid in known.all}
+        shown = max([self._digits, *unique.values()])
         return {oid: ((oid[:digits], "id"), (oid[digits:shown], "")) for oid, digits in unique.items()}
 
     def id(self, oid: Oid) -> str:
@@ -236,6 +236,25 @@ class Look:
                 blanks = " " * -over if n != last else ""
                 parts.append(blanks + self.text(cell) if columns[n].right else self.text(cell) + blanks)
             yield "  ".join(parts).rstrip()
+
+
+class _Ids(dict[Oid, Cell]):
+    """Cells of many ids, each made when it is asked for, with ``shown`` digits; ``least``: digits that say which one it is."""
+
+    def __init__(self, oids: Iterable[Oid], least: int) -> None:
+        super().__init__()
+        self.all, self.least, self.shown = sorted({*oids}), least, 0
+
+    def unique(self, oid: Oid) -> int:
+        """Return how many digits tell one of them from all the others."""
+        at = bisect_left(self.all, oid)
+        beside = (*self.all[max(at - 1, 0) : at], *self.all[at + 1 : at + 2])
+        return max([self.least, *(_shared(oid, other) + 1 for other in beside)])
+
+    def __missing__(self, oid: Oid) -> Cell:
+        digits = self.unique(oid)
+        self[oid] = cell = ((oid[:digits], "id"), (oid[digits : self.shown], ""))
+        return cell
 
 
 def _shared(one: str, other: str) -> int:

@@ -184,13 +184,17 @@ class GitObjects(Objects):
             if found is None or found.kind != "commit":
                 raise GitError(f"'{oid}' is not a commit that exists")
 
-    def chains(self, starts: Iterable[Oid], limit: int | None = None) -> dict[Oid, list[Oid]]:
+    def chains(
+        self, starts: Iterable[Oid], limit: int | None = None, meanwhile: Callable[[], object] = lambda: None
+    ) -> dict[Oid, list[Oid]]:
         """See Objects. One process for all; where one of them is torn, one for each."""
         asked = [oid for oid in dict.fromkeys(starts) if is_oid(self.algorithm, oid)]
         most = limit + _AS_OLD if limit is not None else None
         while asked:
-            words = ("rev-list", "--first-parent", "--parents", "--timestamp", *([f"--max-count={most}"] if most else []))
-            result = self.git.run(*words, "--stdin", stdin="".join(f"{oid}\n" for oid in asked).encode())
+            words = ("rev-list", "--first-parent", "--parents", *(["--timestamp", f"--max-count={most}"] if most else []))
+            process = self.git.start(*words, "--stdin", stdin="".join(f"{oid}\n" for oid in asked).encode())
+            meanwhile()
+            result = process.finish()
             if result.code != 0:
                 return {oid: self._alone(oid, limit) for oid in asked}
             lines = result.out.decode("ascii").splitlines()
@@ -200,8 +204,10 @@ class GitObjects(Objects):
                     most *= 4
                     continue
                 lines = [*lines[:limit], *(line for line in lines[limit:] if line.startswith(last + " "))]
-            rows = (line.split(" ", 3) for line in lines)
-            above = {row[1]: row[2] if len(row) > 2 else None for row in rows}
+            if most is not None:
+                lines = [line.partition(" ")[2] for line in lines]
+            size = len(asked[0])
+            above = {line[:size]: line[size + 1 : 2 * size + 1] or None for line in lines}
             return {oid: _down(above, oid) for oid in asked}
         return {}
 

@@ -149,9 +149,12 @@ class Objects(Protocol):
     def first_parents(self, start: Oid, limit: int | None = None) -> list[Oid]:
         """Return ``start`` and its chain of first parents, newest first."""
 
-    def chains(self, starts: Iterable[Oid], limit: int | None = None) -> dict[Oid, list[Oid]]:
+    def chains(
+        self, starts: Iterable[Oid], limit: int | None = None, meanwhile: Callable[[], object] = lambda: None
+    ) -> dict[Oid, list[Oid]]:
         """Return ``first_parents`` of each of several commits; with a ``limit`` the newest so many of all of them together, and
-        those that are as old as the last of these. Of what cannot be read, the start alone."""
+        those that are as old as the last of these. Of what cannot be read, the start alone. What is to be done ``meanwhile`` is
+        called before git is waited for."""
 
     def reading(self, starts: Iterable[Oid]) -> Callable[[], bool]:
         """Begin to read each commit of ``chains`` itself, in place of git's commit-graph; return a function that waits for the

@@ -207,9 +207,7 @@ def _found(
     """Return all of it with what it reaches, but for what is ``broken``; refs that turn out to be are added to that. Raises
     RecordError, GitError where something of that cannot be read."""
     asked = _asked(refs, wanted)
-    chains, amiss = _chains(store, asked, broken, brief=True)
-    if not store.sound:
-        chains, amiss = _chains(store, asked, broken, brief=False)
+    chains, amiss = store.surely(lambda brief: _chains(store, asked, broken, brief=brief))
     broken |= amiss
     conversations: list[Conversation] = []
     named = [(ref, oid, name) for ref, oid in sorted(asked.items()) if ref not in broken and (name := conversation_name(ref))]
@@ -250,8 +248,7 @@ def _found(
 def _chains(
     store: Store, refs: Mapping[str, Oid], broken: Collection[str], *, brief: bool
 ) -> tuple[dict[str, CheckpointChain], dict[str, str]]:
-    """Return the chains at some refs, and those that are broken, each with why. With ``brief`` it counts only where the store
-    is ``sound`` afterwards."""
+    """Return the chains at some refs, and those that are broken, each with why; ``brief`` as for ``store.surely``."""
     chains, wrong = dict[str, CheckpointChain](), dict[str, str]()
     begin = {ref: oid for ref, oid in sorted(refs.items()) if ref not in broken and ref.startswith((CHAINS, SAFETY, IMPORTED))}
     with store.ahead([*begin.values()], brief=brief):
@@ -349,9 +346,12 @@ def copies(
     rest: list[tuple[str, str | None, Oid]] = [
         (ref, name, found.refs[ref]) for ref, _, name in asked if found.refs[ref] not in own.get(name, ())
     ]
-    with store.ahead([oid for _, _, oid in rest], brief=True):
-        read = [*store.several(rest)]
-    found_there = iter(read if store.sound else [*store.several(rest)])
+
+    def several(brief: bool) -> list[History | BatonError]:
+        with store.ahead([oid for _, _, oid in rest], brief=brief):
+            return [*store.several(rest)]
+
+    found_there = iter(store.surely(several))
     for ref, remote, name in asked:
         at = own.get(name, {}).get(found.refs[ref])
         if at is not None:  # what ours holds was read, down to the root

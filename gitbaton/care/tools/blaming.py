@@ -69,7 +69,8 @@ def blame(
     scratch ``folder`` takes the objects that are made; with ``at`` the repository is redirected to it already. Raises
     NotFoundError for a path that no snapshot would hold, UsageError for a range that git does not take.
     """
-    items = [s for s in baton.store.whole(brief=True).items if s.checkpoint.files is not None]
+    whole = baton.store.surely(lambda brief: baton.store.whole(brief=brief))
+    items = [s for s in whole.items if s.checkpoint.files is not None]
     before_steps = [s for states in safety_chains(baton) for s in states]
     brought = [s for s in before_steps if s.checkpoint.restore and s.checkpoint.restore.op not in STEPPING]
     known = dict[str, dict[Oid, Oid]]()

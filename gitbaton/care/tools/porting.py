@@ -22,7 +22,7 @@ from gitbaton.checkpoints import mirror
 from gitbaton.checkpoints.baton import Baton
 from gitbaton.checkpoints.mirror import EXPORTED
 from gitbaton.checkpoints.render import checkpoint_markdown, exported_json
-from gitbaton.checkpoints.store import NOTES, chain_ref, tip_ref
+from gitbaton.checkpoints.store import NOTES, History, chain_ref, tip_ref
 from gitbaton.checkpoints.store.join import Link
 from gitbaton.checkpoints.store.revision import Revision
 from gitbaton.checkpoints.store.write import NOBODY
@@ -327,10 +327,12 @@ def export(baton: Baton, *, history: bool) -> list[str]:
     if not history:
         return warnings
     chains = baton.store.chains()[0]
-    with baton.store.ahead([*chains.values()], brief=True):
-        found = baton.store.everything(chains, chains)
-    if not baton.store.sound:  # what is damaged is told
-        found = baton.store.everything(chains, chains)
+
+    def everything(brief: bool) -> History:
+        with baton.store.ahead([*chains.values()], brief=brief):
+            return baton.store.everything(chains, chains)
+
+    found = baton.store.surely(everything)
     warnings += [f"{in_quotes(problem.where)} is left out: {problem.reason}" for problem in found.problems]
     return warnings + mirror.write_files(baton.repo, where, _history(baton, found.items[::-1]))
 

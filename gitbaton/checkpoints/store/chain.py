@@ -105,7 +105,8 @@ class Chains:
         self.root = root_objects(repo.layout.algorithm)[-1].oid
         self.ours, self.facts = Ours(repo), RecordFacts(repo)
         self._mine: tuple[str | None, frozenset[Oid]] = None, frozenset()  # the track that is just read, and what is ours of it
-        self._brief, self.sound = False, True  # of commits only what is not known is read; as ``ahead`` says
+        self._brief, self._sound = False, True  # of commits only what is not known is read; as ``sound`` says
+        self._reading: Callable[[], bool] | None = None  # what is under way to tell that
         self._listed: dict[str, Oid] | None = None  # what lies below REMOTES, as it was when the chains were last listed
         self._own: frozenset[str] | None = None  # the tracks that this repository has itself, as they were listed then
         self._elsewhere: dict[str, list[tuple[str, Oid]]] | None = None
@@ -340,27 +341,43 @@ class Chains:
                     found.append(self.stored(item, track, oid))
         return found
 
-    def linked(self, starts: Sequence[Oid], limit: int | None = None) -> Mapping[Oid, list[Oid]]:
+    def linked(
+        self, starts: Sequence[Oid], limit: int | None = None, meanwhile: Callable[[], object] = lambda: None
+    ) -> Mapping[Oid, list[Oid]]:
         """Return the commits of chains from each of these on, newest first, its root perhaps the last, as ``Objects.chains``
         does; with ``pick`` those that it picks."""
         if limit is None and self._ahead.keys() >= set(starts):
             return self._ahead
-        return self.pick(starts, limit) if self.pick else self.objects.chains(starts, limit)
+        return self.pick(starts, limit) if self.pick else self.objects.chains(starts, limit, meanwhile)
 
     @contextmanager
     def ahead(self, starts: Sequence[Oid], limit: int | None = None, *, brief: bool = False) -> Iterator[bool]:
         """Walk many chains at once, so that until the end of the block ``linked`` knows them; with a ``limit`` no more than the
         newest so many of all. Gives whether that is all there is. With ``brief`` checkpoints of which much is known are read
-        no further than is asked of them; whether every commit can be read, so that they count, ``sound`` says after it."""
-        before, asked = self._ahead, brief and limit is None and self.pick is None and self.facts.load() > 0
-        read = self.objects.reading(starts) if asked else None
-        more = self.linked(starts, limit)
+        no further than is asked of them: they count only where the store is ``sound``, which ``surely`` sees to."""
+        before, asked = self._ahead, brief and limit is None and self.pick is None and self.facts.kept()
+        self._sound, self._reading = True, self.objects.reading(starts) if asked else None
+        more = self.linked(starts, limit, self.facts.load) if asked else self.linked(starts, limit)
         self._ahead, self._brief = {**before, **more} if limit is None else more, asked
         try:
             yield limit is None or len({oid for oids in more.values() for oid in oids}) < limit
         finally:
             self._ahead, self._brief = before, False
-            self.sound = read is None or read()
+
+    def sound(self) -> bool:
+        """Whether every commit can be read of the chains that were last walked in brief; it is waited for here."""
+        read, self._reading = self._reading, None
+        self._sound = self._sound and (read is None or read())
+        return self._sound
+
+    def surely(self, ask: Callable[[bool], T]) -> T:
+        """Return what ``ask`` finds in brief, where that counts; else, since damage is to be told, what it finds otherwise."""
+        found = ask(True)
+        if self.sound():
+            return found
+        if self.kept:
+            self.kept.clear()
+        return ask(False)
 
     @contextmanager
     def recalling(self, items: Iterable[Stored]) -> Iterator[None]:
@@ -462,17 +479,16 @@ class Chains:
 
             self.facts.load()
         brief = [self.in_brief(track, oids) for (_, track, _), oids in zip(asked, listed, strict=True)]
-        read = self.objects.read_many(
-            [o for oids, of in zip(listed, brief, strict=True) for o in oids if o not in of], MAX_COMMIT
-        )
-        for (ref, track, oid), oids, of in zip(asked, listed, brief, strict=True):
-            found = [of[one] if one in of else next(read) for one in oids]
+        rest = [[o for o in oids if o not in of and o != self.root] for oids, of in zip(listed, brief, strict=True)]
+        read = self.objects.read_many([o for left in rest for o in left], MAX_COMMIT)
+        for (ref, track, oid), oids, of, left in zip(asked, listed, brief, rest, strict=True):
+            found = [of[one] if one in of else next(read) if one != self.root else None for one in oids]
             first = found[0] if found and oids[0] == oid else True
             try:
                 if oid not in links or first is None or (isinstance(first, Object) and first.kind != "commit"):
                     yield self.chain(ref, track)
                 else:
-                    with self.reading(track if len(found) > len(of) else None):
+                    with self.reading(track if left else None):
                         history = self._read(ref, track, oids, iter(found))
                     if self.kept is not None and oids == [*(s.commit for s in history.items), self.root]:
                         self.kept[track, oid] = history.items
@@ -485,8 +501,7 @@ class Chains:
         if track is None or not self._brief:
             return {}
         ours, strange = self.ours.among(of_track(track)), self._is_strange(track)
-        found = ((oid, self.facts.stored(track, oid, ours, foreign=strange)) for oid in oids)
-        return {oid: stored for oid, stored in found if stored is not None}
+        return self.facts.stored(track, oids, ours, foreign=strange)
 
     def _read(
         self,

@@ -5,17 +5,18 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from datetime import datetime
 from functools import lru_cache
+from itertools import repeat
 
 from gitbaton import __version__
 from gitbaton.base.codec import earlier_ids, is_canonical, known, payload
 from gitbaton.base.errors import MENDS, BatonError, RecordError
 from gitbaton.base.model import Agent, Carried, Checkpoint, FileState, Oid, Stored, WorktreeId, is_turn
-from gitbaton.base.values import waiting, waits
-from gitbaton.checkpoints.store.sealed import MANY, discard, read_lines, sift, write_lines
+from gitbaton.base.values import waiting, waiting_all, waits
+from gitbaton.checkpoints.store.sealed import MANY, discard, read_text, sift, write_lines
 from gitbaton.git.objects import Object, digest, object_id
 from gitbaton.git.repo import Repo
 
@@ -26,10 +27,10 @@ _HEAD = re.compile(rb'\n  "head": (?:null|"([0-9a-f]{40}|[0-9a-f]{64})"),\n')
 _ID, _TREE, _BASE, _HEADS, _PREVIOUS, _BEGAN, _CARRIED, _SESSION, _CREATED, _PLACE, _CHANGED, _FLAGS = range(1, 13)
 _KINDS = {"M": "manual", "A": "auto", "S": "safety", "I": "imported"}
 _ABSENT = {"turn": "t", "restore": "r", "imported": "i", "label": "l"}  # fields that a record has only with a flag
-_MAYBE = ("previous", "carried", "agent", "files")  # fields that have an empty place in the row where there is none
+_SAID = {"head": _HEADS, "previous": _PREVIOUS, "carried": _CARRIED, "agent": _SESSION}  # and with an empty place in the row
 _SECOND = len("2026-01-01T00:00:00")  # early records have no more of a work tree's time
 _IDS_ALONE = "-"  # in the place of the kind
-_NO_ROW = ("",) * _FLAGS + (_IDS_ALONE,)
+_Row = tuple[str, ...]
 _BESIDE = "SI"  # kinds in no track's chain
 
 
@@ -47,33 +48,38 @@ class RecordFacts:
     def __init__(self, repo: Repo) -> None:
         self.repo, self._folder = repo, repo.shared_dir  # where they are read also once the repository is redirected
         self._path = os.path.join(self._folder, "facts")
-        self._rows: dict[Oid, str] | None = None
+        self._rows: dict[Oid, _Row] | None = None
         self._fresh = 0
         self._ahead: dict[Oid, bytes] = {}
+
+    def kept(self) -> bool:
+        """Whether rows are known, or there is a file of them."""
+        return bool(self._rows) if self._rows is not None else os.path.exists(self._path)
 
     def load(self) -> int:
         """Read the file, and from now on learn; return how many rows are known. One that is not as it was written has none."""
         if self._rows is None:
-            self._rows = {line[: line.index(" ")]: line for line in read_lines(self._path, _HEADER)}
+            fields = iter(read_text(self._path, _HEADER).replace("\n", " ").split(" "))
+            self._rows = {row[0]: row for row in zip(*[fields] * (_FLAGS + 1), strict=False)}
         return len(self._rows)
 
-    def _row(self, commit: Oid) -> list[str]:
-        return (self._rows or {}).get(commit, "").split(" ")
+    def _row(self, commit: Oid) -> _Row:
+        return (self._rows or {}).get(commit, ())
 
-    def _full(self, commit: Oid) -> list[str]:
+    def _full(self, commit: Oid) -> _Row:
         """Return the row of a commit; empty where none is known, or only its ids are."""
         row = self._row(commit)
-        return row if row[1:] and row[_FLAGS][0] != _IDS_ALONE else []
+        return row if row and row[_FLAGS][0] != _IDS_ALONE else ()
 
     def vouches(self, commit: Oid, oid: Oid) -> bool:
         """Whether the record of a commit, with that id, is known to be canonical and to name its commit's tree."""
         row = self._row(commit)
-        return row[1:2] == [oid] and "w" in row[_FLAGS]
+        return bool(row) and row[_ID] == oid and "w" in row[_FLAGS]
 
     def plain(self, commit: Oid) -> tuple[Oid, Oid] | None:
         """Return the ids of a checkpoint that no other name can mean, and of its head, empty where there is none."""
         row = self._row(commit)
-        return (row[_ID], row[_HEADS]) if row[1:] and "p" in row[_FLAGS] else None
+        return (row[_ID], row[_HEADS]) if row and "p" in row[_FLAGS] else None
 
     def id(self, commit: Oid) -> Oid | None:
         """Return the id of the checkpoint of a commit; None without a row."""
@@ -146,11 +152,10 @@ class RecordFacts:
         if row:
             self._note((oid, *row[1:_BASE], base or "", *row[_BASE + 1 :]))
 
-    def _note(self, row: Sequence[str]) -> None:
-        line = " ".join(row)
+    def _note(self, row: _Row) -> None:
         if self._rows is not None:
-            self._fresh += self._rows.get(row[0]) != line
-            self._rows[row[0]] = line
+            self._fresh += self._rows.get(row[0]) != row
+            self._rows[row[0]] = row
 
     def keep(self, commits: Iterable[Oid] | None = None) -> None:
         """Write what was learned, if that is much, and of chains of tracks no other ``commits``, where they are given; a disk
@@ -163,7 +168,7 @@ class RecordFacts:
                 self.repo,
                 self._path,
                 _HEADER,
-                (row for commit, row in self._rows.items() if commit in there or row.rpartition(" ")[2][0] in _BESIDE),
+                (" ".join(row) for commit, row in self._rows.items() if commit in there or row[_FLAGS][0] in _BESIDE),
             )
         self._fresh = 0
 
@@ -177,38 +182,35 @@ class RecordFacts:
         self._rows, self._fresh = None, 0
         discard(self.repo, self._path)
 
-    def stored(self, track: str, commit: Oid, ours: Collection[Oid], *, foreign: bool) -> Stored | None:
-        """Return the checkpoint of a commit in a track's chain, of which the rest is read when it is asked for; a ``foreign``
-        one where its id is not ``ours``, too. None where nothing is known of it that holds for whoever wrote it. That the
-        commit can be read is the caller's to know."""
-        line = (self._rows or {}).get(commit, "")
-        _, oid, tree, base, head, previous, _, carried, session, created, place, _, flags = line.split(" ") if line else _NO_ROW
-        own = oid in ours
-        if flags[0] == _IDS_ALONE or not (own or "w" in flags):
-            return None
-        later = _Later(self, line)
-        checkpoint = waiting(
+    def stored(self, track: str, commits: Iterable[Oid], ours: Collection[Oid], *, foreign: bool) -> dict[Oid, Stored]:
+        """Return the checkpoints of commits in a track's chain, by these, of which the rest is read when it is asked for;
+        ``foreign`` ones, and those where the id is not ``ours``. Left out is that of which nothing is known that holds for
+        whoever wrote it. That a commit can be read is the caller's to know."""
+        known = filter(None, map((self._rows or {}).get, commits))
+        rows = [r for r in known if r[_FLAGS][0] != _IDS_ALONE and (r[_ID] in ours or "w" in r[_FLAGS])]
+        if not rows:
+            return {}
+        columns = [*zip(*rows, strict=True)]
+        later = [_Later(self, row) for row in rows]
+        files = waiting_all(FileState, [one.of_files for one in later], changed=[int(many or 0) for many in columns[_CHANGED]])
+        checkpoints = waiting_all(
             Checkpoint,
-            later.field,
-            track=track,
-            kind=_KINDS[flags[0]],
-            head=head or None,
-            created=datetime.fromisoformat(created),
-            # Sooner said now than asked for.
-            **_lacking(flags, (not previous, not carried, not session, not place)),
+            [one.field for one in later],
+            track=repeat(track),
+            kind=[_KINDS[flags[0]] for flags in columns[_FLAGS]],
+            created=map(datetime.fromisoformat, columns[_CREATED]),
+            files=[one if place else None for one, place in zip(files, columns[_PLACE], strict=True)],
         )
-        return waiting(
+        stored = waiting_all(
             Stored,
-            later.bytes,
-            id=oid,
-            commit=commit,
-            base=base or None,
-            tree=tree,
-            checkpoint=checkpoint,
-            foreign=foreign or not own,
-            restored="",
-            back=None,
+            [one.bytes for one in later],
+            id=columns[_ID],
+            commit=columns[0],
+            tree=columns[_TREE],
+            checkpoint=checkpoints,
+            foreign=[foreign or oid not in ours for oid in columns[_ID]],
         )
+        return dict(zip(columns[0], stored, strict=True))
 
     def read_ahead(self, items: Iterable[Stored]) -> None:
         """Read at once what waits to be read of checkpoints; until this is called again they need not be read one by one."""
@@ -233,38 +235,33 @@ class RecordFacts:
 class _Later:
     """The record of a commit, of which a row is known: it is read when more is asked for."""
 
-    __slots__ = ("facts", "full", "line")
+    __slots__ = ("facts", "full", "row")
 
-    def __init__(self, facts: RecordFacts, line: str) -> None:
-        self.facts, self.line = facts, line
+    def __init__(self, facts: RecordFacts, row: _Row) -> None:
+        self.facts, self.row = facts, row
         self.full: tuple[bytes, Checkpoint] | None = None
-
-    @property
-    def row(self) -> list[str]:
-        """The row of the commit."""
-        return self.line.split(" ")
 
     def _read(self) -> tuple[bytes, Checkpoint]:
         if self.full is None:
-            commit, oid, _ = self.line.split(" ", 2)
-            raw = self.facts.record(commit, oid)
+            raw = self.facts.record(self.row[0], self.row[_ID])
             self.full = raw, known(raw)
         return self.full
 
-    def bytes(self, _name: str) -> object:
-        """Return the record's bytes."""
-        return self._read()[0]
+    def bytes(self, name: str) -> object:
+        """Return the record's bytes, or what else waits of a ``Stored``."""
+        if name == "raw":
+            return self._read()[0]
+        return {"base": self.row[_BASE] or None, "restored": "", "back": None}[name]
 
     def field(self, name: str) -> object:
         """Return a field of the checkpoint."""
-        if name == "files":
-            row = self.row
-            worktree = waiting(WorktreeId, self.of_worktree, created=_met(row[_PLACE]))
-            return waiting(FileState, self.of_files, worktree=worktree, changed=int(row[_CHANGED]))
-        if name == "previous":
-            return self.row[_PREVIOUS]
-        if name == "carried":
-            return waiting(Carried, self.of_carried, id=self.row[_CARRIED])
+        if name in _ABSENT and _ABSENT[name] not in self.row[_FLAGS]:
+            return None
+        said = self.row[_SAID[name]] if name in _SAID else None
+        if name == "carried" and said:
+            return waiting(Carried, self.of_carried, id=said)
+        if said == "" or name in ("head", "previous"):
+            return said or None
         return getattr(self._read()[1], name)
 
     def of_carried(self, name: str) -> object:
@@ -275,6 +272,8 @@ class _Later:
 
     def of_files(self, name: str) -> object:
         """Return a field of its file state."""
+        if name == "worktree":
+            return waiting(WorktreeId, self.of_worktree, created=_met(self.row[_PLACE]))
         if name == "skipped" and "k" not in self.row[_FLAGS]:
             return ()
         return self.row[_TREE] if name == "tree" else getattr(self._read()[1].files, name)
@@ -288,13 +287,6 @@ class _Later:
 @lru_cache(maxsize=256)
 def _turn_flags(flags: str) -> str:
     return "".join(flag for flag in "tes" if flag in flags)
-
-
-@lru_cache(maxsize=256)
-def _lacking(flags: str, empty: tuple[bool, ...]) -> dict[str, None]:
-    """Return the fields that a record with such a row does not have."""
-    lacking = [name for name, flag in _ABSENT.items() if flag not in flags]
-    return dict.fromkeys([*lacking, *(name for name, nothing in zip(_MAYBE, empty, strict=True) if nothing)])
 
 
 @lru_cache(maxsize=256)

@@ -206,7 +206,7 @@ class Store(Chains):
 
     def whole(self, limit: int | None = None, *, brief: bool = False) -> History:
         """Return all checkpoints of all tracks, newest first, also those that exist only as fetched; or the newest so many.
-        ``brief``: as ``ahead`` has it, where little is asked of each.
+        ``brief``: as ``ahead`` has it, where little is asked of each; so it counts by ``surely`` alone.
 
         A checkpoint is newer than the one before it, so that the newest of all stand in the commits that git lists first.
         """
@@ -222,15 +222,13 @@ class Store(Chains):
             with self.ahead(tips, most, brief=brief) as is_all:
                 own = self.everything([*chains, *self.strange()], chains)
                 more = apart(self, chains, {s.id for s in own.items}) if elsewhere else History(items=())
-            if not self.sound:  # what is damaged is told
-                brief = False
-                if self.kept:
-                    self.kept.clear()
-                continue
             if most is None:
                 self.facts.keep(s.commit for s in (*own.items, *more.items))
-            once = {s.id: s for s in reversed((*more.items, *own.items))} if limit is not None else {}
-            items = newest_first(once.values() if limit is not None else (*own.items, *more.items))[:limit]
+            items = own.items
+            if limit is not None:
+                items = newest_first({s.id: s for s in reversed((*more.items, *own.items))}.values())[:limit]
+            elif more.items:
+                items = newest_first((*own.items, *more.items))
             if is_all or most is None or len(items) == limit:
                 problems = dict.fromkeys((*broken, *own.problems, *more.problems))
                 return History(items=items, problems=tuple(problems), origins=more.origins)

@@ -17,12 +17,17 @@ MANY = 1000
 _TOGETHER = 1000  # lines that are encoded at a time
 
 
-def read_lines(path: str, header: str) -> list[str]:
+def read_text(path: str, header: str) -> str:
     """Return the lines of a file with this header; none of one that is not there, or not as it was written."""
     head, _, rows = (read_or_none(path) or b"").partition(b"\n")
     with suppress(UnicodeDecodeError):
-        return rows.decode("utf-8", "surrogatepass").split("\n")[:-1] if head == _seal(header, (rows,), len(rows)) else []
-    return []
+        return rows.decode("utf-8", "surrogatepass") if head == _seal(header, (rows,), len(rows)) else ""
+    return ""
+
+
+def read_lines(path: str, header: str) -> list[str]:
+    """Return the same line by line."""
+    return read_text(path, header).split("\n")[:-1]
 
 
 def write_lines(repo: Repo, path: str, header: str, lines: Iterable[str], *, mode: int = 0o666) -> None:

@@ -145,9 +145,9 @@ def command(
         wanted = _selection(baton, since, until, kind, agent, patterns, text, paths, place)
         chosen = any((grep, text, kind, agent, paths))  # what is asked for is shown
         whole, pins = json or stable or nul or no_fold or chosen, marked(baton)
-        asked = partial(baton.history, track, everything=everything, name=name, wanted=wanted, brief=True)
+        asked = partial(baton.history, track, everything=everything, name=name, wanted=wanted)
         try:
-            history, rows = _found(asked, pins, limit, whole=whole)
+            history, rows = baton.store.surely(lambda brief: _found(partial(asked, brief=brief), pins, limit, whole=whole))
         except NoCheckpointError:
             if name is not None:
                 raise
@@ -408,7 +408,7 @@ class _RowTeller:
     def __init__(self, baton: Baton, look: Look, found: LogRows, *, everything: bool) -> None:
         self.baton, self.look, self.found, self.everything = baton, look, found, everything
         self.listed = {s.id for s in found.history.items}
-        alone = [_told(row) for row in found.rows if len(row) == 1 or row[0].checkpoint.restore]
+        alone = [_told(row) for row in found.rows if len(row) == 1 or self._restore(row[0])]
         self.ids = look.ids(step.target if (step := self._restore(s)) else s.id for s in alone)
         own = [row[0] for row in found.rows if len(row) == 1 and row[0].id in self.listed]
         self.changed = _changed(baton, own, self.listed)
@@ -494,7 +494,7 @@ def _title(stored: Stored) -> Title:
 
 def _told(row: Sequence[Stored]) -> Stored:
     """The one of a row that is told of: a restore, and not the undos and redos of it that follow."""
-    step = row[-1].checkpoint.restore
+    step = row[-1].checkpoint.restore if row[1:] else None
     return row[0] if step is None or step.op in STEPPING else row[-1]
 
 

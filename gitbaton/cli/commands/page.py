@@ -41,7 +41,8 @@ def command(
                 ours = False
             if not ours:
                 raise BatonError(f"{path_in_quotes(file)} exists and is no page of git baton; it is not written over")
-        found = [baton.history(name=track) for track in tracks] if tracks else [baton.history(everything=True, brief=True)]
+        found = [baton.history(name=track) for track in tracks or ()]
+        found = found or [baton.store.surely(lambda brief: baton.history(everything=True, brief=brief))]
         items = {stored.id: stored for history in found for stored in history.items}
         for history in found:
             left_out(history.problems)
