@@ -86,11 +86,16 @@ class GitObjects(Objects):
         checked(result, "unpack-objects")
 
     def write_pack(self, objects: Iterable[NewObject]) -> None:
-        """See Objects. Three times as fast for hundreds as ``write``."""
-        items = list(objects)
-        if items:
-            drop_torn(self.git.objects_dir(self.common_dir), (item.oid for item in items))
-            checked(self.git.run("index-pack", "--stdin", stdin=self._pack(items)), "index-pack")
+        """See Objects. Five times as fast for hundreds as ``write``."""
+        from gitbaton.git.packfile import compressed, put_packs
+
+        items, folder = {item.oid: item for item in objects}, self.git.objects_dir(self.common_dir)
+        drop_torn(folder, items)
+        rows = [(item.kind, bytes.fromhex(item.oid), item.data) for item in items.values()]
+        try:
+            put_packs(os.path.join(folder, "pack"), self.algorithm, rows, compressed, int)
+        except OSError as error:
+            raise GitError(f"a pack cannot be written: {error.strerror}") from None
 
     def _pack(self, objects: Iterable[NewObject]) -> bytes:
         from gitbaton.git.packfile import stream

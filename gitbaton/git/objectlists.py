@@ -174,6 +174,7 @@ def _lines(oids: Iterable[Oid]) -> bytes:
 
 
 _MISSING = "--missing=allow-promisor"
+_LARGE = 10_000  # objects from which on two processes look at them
 _ON_DISK = "%(objectname) %(objecttype) %(objectsize:disk) %(deltabase)"
 _SAID = r"(?:error|fatal): "
 _NAMED = r"\b[0-9a-f]{2}/?[0-9a-f]{38,}\b"
@@ -369,7 +370,8 @@ def lacking(repo: Repo, oids: Collection[Oid]) -> set[Oid]:
 
 
 def _all_there(repo: Repo, names: bytes) -> bool:
-    said = repo.git.out("cat-file", f"--batch-check={_ON_DISK}", "--buffer", stdin=names) if names else b""
+    words = ("cat-file", f"--batch-check={_ON_DISK}", "--buffer")
+    said = repo.git.divided(*words, lines=names.splitlines(keepends=True), large=_LARGE) if names else b""
     many = names.count(b"\n")  # a line of what is missing has fewer words
     return (said.count(b"\n"), said.count(b" ")) == (many, 3 * many)
 

@@ -44,8 +44,8 @@ def put_packs(
     folder: str, algorithm: Algorithm, objects: Sequence[New], encode: Encode, pause: Callable[[], object], most: int = _HALF
 ) -> list[str]:
     """Write packs of new objects and their indexes, not fsynced; return their names. ``encode`` gives the bytes of an object as
-    zlib reads them: ``plain`` or ``deflated``. Another pack begins after ``most`` bytes of objects. ``pause`` is called now and
-    then. Raises OSError."""
+    zlib reads them: ``plain``, ``compressed`` or ``deflated``. Another pack begins after ``most`` bytes of objects. ``pause``
+    is called now and then. Raises OSError."""
     os.makedirs(folder, exist_ok=True)
     names, left = list[str](), list(reversed(objects))
     while left:
@@ -53,7 +53,7 @@ def put_packs(
         while left and size < most:
             taken.append(left.pop())
             size += len(taken[-1][2])
-        names.append(taken[0][1].hex())
+        names.append(os.urandom(len(taken[0][1])).hex())
         path, at, rows = os.path.join(folder, f"pack-{names[-1]}"), 12, list[tuple[Id, bytes, bytes]]()
         seal = hasher(algorithm, size)
         seal.update(_begun(len(taken)))
@@ -84,6 +84,11 @@ def put_packs(
 def _unwritable(path: str, flags: int) -> int:
     """Open a new file with the mode of git's packs."""
     return os.open(path, flags, 0o444)
+
+
+def compressed(data: bytes) -> list[bytes | memoryview]:
+    """Return an object deflated."""
+    return [zlib.compress(data, 1)]
 
 
 def deflated(data: bytes) -> Iterator[bytes | memoryview]:

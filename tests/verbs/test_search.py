@@ -4,11 +4,13 @@ index can go at any time."""
 from __future__ import annotations
 
 import os
+import random
 import re
 import shlex
 import shutil
 import sqlite3
 import stat
+import string
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
@@ -16,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from gitbaton import Baton
 from tests.kit import Sandbox
 from tests.kit.commands import until
 from tests.kit.past import Past
@@ -300,6 +303,61 @@ def test_what_is_forgotten_or_pruned_is_not_found_and_not_in_the_index(talk: Tal
     repo.baton("forget", "--everywhere", "--yes", one["checkpoint"]["id"])
     assert b"send_receipt" not in held(repo)
     assert found(repo, "send_receipt") == [] and b"send_receipt" not in held(repo)
+
+
+def told(repo: Sandbox) -> list[set[tuple[object, ...]]]:
+    """What the index says, but for the numbers that it gives."""
+    with closing(sqlite3.connect(repo.path / INDEX)) as database:
+        asked = ("SELECT name, oid FROM ref", "SELECT oid, track, at FROM turn")
+        linked = "SELECT link.oid, turn.oid FROM link LEFT JOIN turn ON turn = turn.id"
+        marked = (
+            "SELECT turn.oid, kind, line, sum, data FROM mark JOIN body ON body.id = mark.id LEFT JOIN turn ON turn = turn.id"
+        )
+        return [{*database.execute(sql)} for sql in (*asked, linked, marked, "SELECT term, doc FROM terms")]
+
+
+@pytest.fixture
+def large(repo: Sandbox) -> Sandbox:
+    """A repository with an index that is brought up to date beside a removal."""
+    chance = random.Random(1)
+    with Baton(repo.path) as baton:
+        for number in range(12):
+            note = "".join(chance.choices(string.ascii_lowercase, k=60_000))
+            baton.snapshot(f"step {number}: tuned", track="ab"[number % 2], note=note)
+    assert len(found(repo, "tuned")) == 12 and (repo.path / INDEX).stat().st_size > 1 << 20
+    return repo
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("words", [("prune", "--keep-last", "3"), ("tracks", "delete", "a")], ids=["prune", "delete"])
+def test_a_large_index_is_after_a_removal_as_one_made_anew(large: Sandbox, words: tuple[str, ...]) -> None:
+    large.git("init", "-q", "--bare", str(large.path.parent / "hub.git"))
+    large.git("remote", "add", "hub", str(large.path.parent / "hub.git"))
+    large.ok("sync", "hub", "--yes")
+    assert len(found(large, "tuned")) == 12
+    large.ok(*words, "--yes")
+    followed = told(large)
+    (large.path / INDEX).unlink()
+    assert len(found(large, "tuned")) == 6
+    fresh = told(large)
+    dropped = {row for row in followed[2] if row[1] is None}  # where a remote still has them, that it was read is known
+    assert [followed[0], followed[1], followed[2] - dropped, *followed[3:]] == [
+        fresh[0],
+        fresh[1],
+        {row for row in fresh[2] if row[1] is not None},
+        *fresh[3:],
+    ]
+
+
+@pytest.mark.deep
+def test_what_a_removal_that_is_refused_would_have_removed_is_found(large: Sandbox) -> None:
+    lock = large.path / ".git/refs/notes/checkpoints.lock"
+    lock.touch()
+    assert large.baton("prune", "--keep-last", "3", "--yes").code == 128
+    assert len(found(large, "tuned")) == 12
+    lock.unlink()
+    large.ok("prune", "--keep-last", "3", "--yes")
+    assert len(found(large, "tuned")) == 6
 
 
 @pytest.mark.parametrize("content", [b"", b"no database", b"SQLite format 3\0" + bytes(200), None])

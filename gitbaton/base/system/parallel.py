@@ -1,4 +1,4 @@
-"""Parallel map: pure work on many things in two processes, where there are two processors."""
+"""Parallel work: a map of many things in two processes, and work beside other work, where there are two processors."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 
 from gitbaton.base.system.files import write_all
 from gitbaton.base.values import TYPE_CHECKING
@@ -57,18 +57,7 @@ def mapped(
     results, told = os.pipe()
     with suppress(OSError):
         fcntl.fcntl(told, fcntl.F_SETPIPE_SZ, _AHEAD)
-    pid: int | None = None
-    with suppress(OSError):  # where no process can be made, all is done here
-        pid = os.fork()
-    if pid == 0:
-        try:
-            for ending in (signal.SIGINT, signal.SIGTERM):
-                signal.signal(ending, signal.SIG_DFL)
-            forked()
-            _close_but(*sorted((tickets, told)))  # else who waits for the end of a pipe here waits for the copy, too
-            _do(of_group, groups, tickets, told)
-        finally:
-            os._exit(0)
+    pid = _copied(lambda: _do(of_group, groups, tickets, told), forked, tickets, told)
     os.close(told)
     try:
         with os.fdopen(results, "rb") as theirs:
@@ -91,18 +80,50 @@ def mapped(
             os.waitpid(pid, 0)
 
 
+@contextmanager
+def beside(work: Callable[[], object], *, forked: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """Run work beside the block, in a copy of this process that is waited for at its end; where none may be made, it is not
+    done. ``forked`` as for ``mapped``."""
+    pid = _copied(work, forked) if _may_copy() else None
+    try:
+        yield
+    except BaseException:
+        if pid is not None:
+            os.kill(pid, signal.SIGKILL)
+        raise
+    finally:
+        if pid is not None:
+            os.waitpid(pid, 0)
+
+
+def _copied(work: Callable[[], object], forked: Callable[[], None], *kept: int) -> int | None:
+    """Run a function in a copy of this process that has no open files but the standard ones and those ``kept``; return its id,
+    None where no process can be made."""
+    try:
+        pid = os.fork()
+    except OSError:
+        return None
+    if pid == 0:
+        try:
+            for ending in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(ending, signal.SIG_DFL)
+            forked()
+            first = 3  # else who waits for the end of a pipe here waits for the copy, too
+            for end in (*sorted(kept), os.sysconf("SC_OPEN_MAX")):
+                os.closerange(first, end)
+                first = end + 1
+            work()
+        finally:
+            os._exit(0)
+    return pid
+
+
 def _may_copy() -> bool:
     """Whether a copy pays, and may be made: where there are two processors, if that can be asked, and not beside threads, for
     it would wait for ever for what another one had locked."""
     threads = sys.modules.get("threading")
     alone = threads is None or threads.active_count() == 1
     return alone and hasattr(os, "sched_getaffinity") and len(os.sched_getaffinity(0)) > 1
-
-
-def _close_but(low: int, high: int) -> None:
-    """Close all files but the standard ones and two."""
-    for first, end in ((3, low), (low + 1, high), (high + 1, os.sysconf("SC_OPEN_MAX"))):
-        os.closerange(first, end)
 
 
 def _do(work: Callable[[Sequence[T]], Iterator[R]], groups: Sequence[Sequence[T]], tickets: int, told: int) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 
 from gitbaton.base.codec import check_track, counted, in_quotes, os_error, plain, timestamp
@@ -32,6 +32,7 @@ from gitbaton.checkpoints.store.join import links
 from gitbaton.checkpoints.store.read import NONE
 from gitbaton.checkpoints.store.refs import META, REMOTES, RUNS, THREADS
 from gitbaton.checkpoints.store.revision import Revision
+from gitbaton.git.objects import RefChange
 from gitbaton.git.repo import Repo, add, lock_file
 from gitbaton.langgraph.threads.names import LATE
 from gitbaton.runs.current import Unfinished, recording
@@ -202,22 +203,20 @@ def apply(baton: Baton, made: PrunePlan, *, held: bool = False) -> PrunePlan:
             return quiet and (not ref.startswith(REMOTES) or "/tracks/" in ref)
         return ref in touched or ref.startswith(RUNS)
 
-    revision = _revision(baton, made)
-    with locked_removal(baton, revision, chains, made.safety, held=held) as free:
-        if ref := moved(baton, made.seen, counts):
-            raise RefConflictError(f"nothing is removed: {in_quotes(ref)} moved meanwhile", "try again")
-        revision.apply()
-    del revision  # with all that was written, of which nothing is needed any more
-    _follow(baton)
-    baton.store.facts.keep()
-    return replace(made, safety=tuple(part for part in made.safety if part.chain.ref in free))
+    from gitbaton.care.search.index import follow, following
 
-
-def _follow(baton: Baton) -> None:
-    """Take what was removed out of the search index, too."""
-    from gitbaton.care.search.index import follow
-
+    with ExitStack() as after:
+        talks = [RefChange(name=talk.ref, old=talk.tip, new=None) for talk in made.conversations]
+        after.enter_context(following(baton, made.seen, talks))  # the most of it; no object is needed for that
+        revision = _revision(baton, made)
+        with locked_removal(baton, revision, chains, made.safety, held=held) as free:
+            if ref := moved(baton, made.seen, counts):
+                raise RefConflictError(f"nothing is removed: {in_quotes(ref)} moved meanwhile", "try again")
+            after.enter_context(following(baton, made.seen, revision.changes))
+            revision.apply()
+        baton.store.facts.keep()
     follow(baton)
+    return replace(made, safety=tuple(part for part in made.safety if part.chain.ref in free))
 
 
 def prune(baton: Baton, wish: Wish) -> PrunePlan:
@@ -353,9 +352,12 @@ def apply_deletion(baton: Baton, made: Deletion, *, held: bool = False) -> list[
     unpinned = [stored.id for stored in made.pinned]  # a pin would bring it back
     keep: dict[str, tuple[Stored, ...]] = {made.track: ()} if made.here else {}
     revision = draft_removal(baton, made.broken, keep=keep, drop={}, pruned=gone, unpinned=unpinned)
-    with locked_removal(baton, revision, (chain, tip_ref(made.track)), (), held=held):
+    from gitbaton.care.search.index import follow, following
+
+    with ExitStack() as after, locked_removal(baton, revision, (chain, tip_ref(made.track)), (), held=held):
         if moved(baton, made.seen, lambda ref: ref in (chain, META) or ref.startswith(RUNS)):
             raise RefConflictError(f"track {in_quotes(made.track)} is not deleted: it moved meanwhile", "try again")
+        after.enter_context(following(baton, made.seen, revision.changes))
         revision.apply()
-    _follow(baton)
+    follow(baton)
     return revision.warnings

@@ -7,7 +7,8 @@ import os
 import sqlite3
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from gitbaton.agents.client import client
@@ -17,6 +18,7 @@ from gitbaton.agents.transcripts.storing import clean
 from gitbaton.base.codec import decode_track, document, parse_transcript
 from gitbaton.base.errors import BatonError, GitError, RecordError
 from gitbaton.base.model import Oid, Stored, is_turn, prompt_in
+from gitbaton.base.system.parallel import beside
 from gitbaton.care.search.place import discard, path_of
 from gitbaton.checkpoints.baton import Baton
 from gitbaton.checkpoints.store.chain import MAX_COMMIT, Problem
@@ -24,7 +26,8 @@ from gitbaton.checkpoints.store.meta import NOTHING, Meta
 from gitbaton.checkpoints.store.read import dropping
 from gitbaton.checkpoints.store.refs import CHAINS, IMPORTED, META, REMOTES, TRANSCRIPTS, remote_of, track_of
 from gitbaton.checkpoints.store.selection import own_prompt, own_words
-from gitbaton.git.repo import lock_file
+from gitbaton.git.objects import RefChange
+from gitbaton.git.repo import lock_file, silent
 
 if TYPE_CHECKING:
     from typing import Any
@@ -41,6 +44,7 @@ _FEW = 8  # refs that are sooner walked one by one
 _NEAR = 64  # commits below a tip among which the newest known one is looked for first
 _SHARED = 200  # characters
 _SMALL = 200  # bytes that are sooner kept as they are
+_LARGE = 1 << 20  # bytes of an index from which on it pays to follow the refs beside other work
 _SCHEMA = """
 CREATE TABLE ref (name TEXT PRIMARY KEY, oid TEXT) WITHOUT ROWID;
 CREATE TABLE turn (id INTEGER PRIMARY KEY, oid TEXT UNIQUE, track TEXT, at INTEGER, session TEXT, lines INTEGER);
@@ -199,10 +203,10 @@ def _made(database: sqlite3.Connection) -> sqlite3.Connection:
     return database
 
 
-def update(baton: Baton, index: SearchIndex) -> int:
-    """Bring an index up to date with the refs; return how many of them it could not follow, because another process writes it.
-    Raises sqlite3.DatabaseError where it is damaged, GitError."""
-    refs = wanted_refs(baton)
+def update(baton: Baton, index: SearchIndex, soon: Mapping[str, Oid] | None = None) -> int:
+    """Bring an index up to date with the refs, or with what they will be ``soon``; return how many of them it could not follow,
+    because another process writes it. Raises sqlite3.DatabaseError where it is damaged, GitError."""
+    refs = wanted_refs(baton) if soon is None else soon
     known = dict(index.database.execute("SELECT name, oid FROM ref"))
     amiss = {str(ref) for (ref,) in index.all("SELECT DISTINCT ref FROM problem")}  # it may be readable by now
     if refs == known and not amiss:
@@ -210,15 +214,34 @@ def update(baton: Baton, index: SearchIndex) -> int:
     if known.get(META) != refs[META] and index.all("SELECT 1 FROM link WHERE turn = 0 LIMIT 1"):
         amiss |= {ref for ref in refs if ref.startswith(REMOTES)}  # what was dropped may be so no more
     moved = sorted(ref for ref, oid in refs.items() if known.get(ref) != oid or ref in amiss)
-    return _Update(baton, index, refs, amiss).run(moved)
+    return _Update(baton, index, refs, amiss, META if soon is None else refs[META]).run(moved)
 
 
-def follow(baton: Baton) -> None:
-    """Bring the index up to date, where there is one, so that nothing stays in it that the refs dropped. Never raises."""
+@contextmanager
+def following(baton: Baton, seen: Mapping[str, Oid], changes: Iterable[RefChange]) -> Iterator[None]:
+    """Update a large search index beside the block, which makes these changes to the refs that were ``seen``; their objects
+    are written. ``follow`` has little left to do then, and what comes to be otherwise it mends, as does every search."""
+    moves = {META: "", **seen, **{change.name: change.new or "" for change in changes}}
+    soon = {ref: oid for ref, oid in moves.items() if ref == META or (oid and _is_wanted(ref))}
+    with ExitStack() as busy:
+        with suppress(OSError):
+            if os.lstat(path_of(baton)).st_size >= _LARGE:
+                busy.enter_context(beside(partial(_follow_silently, baton, soon), forked=baton.store.objects.forked))
+        yield
+
+
+def _follow_silently(baton: Baton, soon: Mapping[str, Oid]) -> None:
+    baton.repo.progress = silent
+    follow(baton, soon)
+
+
+def follow(baton: Baton, soon: Mapping[str, Oid] | None = None) -> None:
+    """Bring the index up to date, where there is one, so that nothing stays in it that the refs dropped; ``soon`` as for
+    ``update``. Never raises."""
     if os.path.lexists(path_of(baton)):
         try:
             with opened_index(baton) as index:
-                update(baton, index)
+                update(baton, index, soon)
         except FAULTS:
             discard(baton)
         except BatonError:
@@ -262,10 +285,12 @@ def _remote_track(ref: str) -> str | None:
 
 class _Update:
     """An update of an index to ``refs``; what was read of one ref is written at once, so that what is cut short goes on.
-    ``again``: chains of which all that the index does not hold is read, however far down."""
+    ``again``: chains of which all that the index does not hold is read, however far down; ``meta``: where what was dropped here
+    stands."""
 
-    def __init__(self, baton: Baton, index: SearchIndex, refs: Mapping[str, Oid], again: Collection[str]) -> None:
+    def __init__(self, baton: Baton, index: SearchIndex, refs: Mapping[str, Oid], again: Collection[str], meta: str) -> None:
         self.baton, self.index, self.refs, self.db, self.again = baton, index, refs, index.database, again
+        self.meta = meta
         self.sessions = set[str]()
         self.sweep = False
         self.walked = dict[Oid, list[Oid]]()
@@ -291,7 +316,7 @@ class _Update:
             gone = {str(ref) for (ref,) in self.index.all("SELECT name FROM ref")} - self.refs.keys()
             for ref in gone:
                 self._forget(ref)
-            if self.sweep or gone:
+            if self.sweep or not all(map(_is_talk, gone)):
                 self._sweep()
             for session in self.sessions:
                 self._place(session)
@@ -354,7 +379,7 @@ class _Update:
             if met is not None or len(oids) < (limit or 0):
                 break
         self.sweep = self.sweep or (before is not None and before not in oids)
-        drops = dropping(store, [remote]) if (remote := (remote_of(ref) or ("",))[0]) else NOTHING
+        drops = dropping(store, [remote], self.meta) if (remote := (remote_of(ref) or ("",))[0]) else NOTHING
         problems = list[Problem]()
         fresh.reverse()
         known = {oid: number for oid in fresh if (number := self._written_again(oid, drops))}
@@ -469,7 +494,7 @@ class _Update:
         self.db.executemany("DELETE FROM ref WHERE name = ?", [(ref,) for ref in torn])
         live |= {ref: live[ref][:-1] for ref in torn}
         own = {oid for ref, oids in live.items() if not ref.startswith(REMOTES) for oid in oids}
-        drops = dropping(store, sorted({found[0] for ref in chains if (found := remote_of(ref)) is not None}))
+        drops = dropping(store, sorted({found[0] for ref in chains if (found := remote_of(ref)) is not None}), self.meta)
         there = {oid for oids in live.values() for oid in oids}
         gone = [row for row in self.db.execute("SELECT oid FROM link") if row[0] not in there]
         self.db.executemany("DELETE FROM link WHERE oid = ?", gone)

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from gitbaton.base.codec import in_quotes
 from gitbaton.base.errors import MENDS, GitError, GitTimeoutError, RecordError
 from gitbaton.base.model import Oid
-from gitbaton.base.values import value
+from gitbaton.base.values import replace, value
 from gitbaton.checkpoints.store.chain import Chains
 from gitbaton.checkpoints.store.refs import META
 from gitbaton.git.objects import (
@@ -111,10 +111,12 @@ def _said(store: Chains, ref: str) -> Meta:
             f"{in_quotes(ref)} is not what gitbaton writes: its commit does not say '{_MESSAGE.decode().strip()}'"
         )
     known: Meta | None = store.metas.get(commit.tree)
-    made = known or _of_tree(store, ref, commit.tree)
-    if known is None:
-        store.metas = {**dict(list(store.metas.items())[1 - _METAS :]), commit.tree: made}
-    return made
+    return known or _remembered(store, commit.tree, _of_tree(store, ref, commit.tree))
+
+
+def _remembered(store: Chains, tree: Oid, meta: Meta) -> Meta:
+    store.metas = {**dict(list(store.metas.items())[1 - _METAS :]), tree: meta}
+    return meta
 
 
 def _of_tree(store: Chains, ref: str, tree: Oid) -> Meta:
@@ -213,5 +215,7 @@ def objects_for(store: Chains, meta: Meta, parents: Iterable[Oid] = ()) -> list[
     folders = ((_PINS, pins), (_PRUNED, dict.fromkeys(meta.pruned, empty)), (_FORGOTTEN, dict.fromkeys(meta.forgotten, empty)))
     rows = ((f"{name.decode()}/{oid[:2]}/{oid[2:]}", "100644", blob) for name, ids in folders for oid, blob in ids.items())
     made += tree_objects(algorithm, rows)
+    pinned, names = {oid: count for oid, (count, _) in said.items()}, {oid: name for oid, (_, name) in said.items() if name}
+    _remembered(store, made[-1].oid, replace(meta, pins=pinned, names=names))
     data = commit_data(tree=made[-1].oid, parents=parents, author=_AUTHOR, message=_MESSAGE)
     return [*made, new_object(algorithm, "commit", data)]

@@ -274,10 +274,11 @@ def _is_ours(ref: str) -> bool:
     return rest in ("notes", "meta") or (kind in ("transcripts", "imported", "threads", "late") and bool(name))
 
 
-def dropping(store: Chains, remotes: Iterable[str]) -> meta.Meta:
-    """Return the union of the pins and tombstones of this repository and of remotes. Raises RecordError."""
+def dropping(store: Chains, remotes: Iterable[str], own: str = META) -> meta.Meta:
+    """Return the union of the pins and tombstones of this repository, which stand at the ref or commit ``own``, and of remotes.
+    Raises RecordError."""
     refs = [remote_ref(remote, "meta") for remote in remotes]
-    return meta.union(meta.read(store), *(meta.read(store, ref) for ref in refs))
+    return meta.union(meta.read(store, own) if own else meta.NOTHING, *(meta.read(store, ref) for ref in refs))
 
 
 def addresses(store: Chains) -> dict[str, tuple[str, str]]:

@@ -61,6 +61,7 @@ class Revision:
         self._meta_at = found.oid if found is not None else None
         self.meta = self._meta = meta.read(store)
         self._written: frozenset[Oid] = frozenset()
+        self.changes: list[RefChange] = []  # what ``apply`` is to do, once that is prepared
         self.tips: Mapping[str, Oid] = store.chains()[0]
         self._names = {looks(track): track for track in self.tips} | {track: track for track in self.tips}
         self._more: dict[str, list[Link]] = {}
@@ -180,9 +181,13 @@ class Revision:
         gone = {track for track, plan in plans.items() if plan.change is not None and plan.change.new is None}
         losing = [track for track, plan in plans.items() if plan.removed or track in gone]
         ours.drop_all({of_track(track): None if track in gone else plans[track].removed for track in losing})
-        for place in (place for plan in plans.values() for place in plan.moved):
-            self.store.facts.follow(*place)
+        if not self.changes:
+            self._know()
         self._follow()
+
+    def _know(self) -> None:
+        for place in (place for plan in self._plans.values() for place in plan.moved):
+            self.store.facts.follow(*place)
 
     def _unsay(self, begun: Mapping[str, Collection[Oid]]) -> None:
         """Take back what was noted of tracks before their refs moved, which did not: else one would be missed that never was,
@@ -221,9 +226,10 @@ class Revision:
     def prepare(self) -> None:
         """Write the objects ahead, without the lock: they take long, and without a ref they are nothing. ``apply`` then has
         little left to do. Raises as ``apply``."""
-        objects = self.drawn()[0]
+        objects, self.changes, _ = self.drawn()
         self.store.repo.stow(objects)
         self._written = frozenset(item.oid for item in objects)
+        self._know()
 
     def drawn(self) -> tuple[list[NewObject], list[RefChange], list[RefChange]]:
         """Return what ``apply`` does: the objects, the moves of refs in one transaction, and those of the tips. Reads only."""

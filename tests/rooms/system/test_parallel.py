@@ -1,4 +1,4 @@
-"""Parallel map: the same as a map, whatever becomes of the copy that does a part of it."""
+"""Parallel work: a map is the same as a map, whatever becomes of the copy that does a part of it; and work beside a block."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gitbaton.base.system.parallel import mapped
+from gitbaton.base.system.parallel import beside, mapped
 
 TWO = hasattr(os, "sched_getaffinity") and len(os.sched_getaffinity(0)) > 1
 ITEMS = list(range(2000))
@@ -157,3 +157,36 @@ def test_where_no_process_can_be_made_all_is_done_here(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(os, "fork", refused)
     assert list(mapped(told, ITEMS, 10)) == list(map(told, ITEMS))
+
+
+@pytest.mark.skipif(not TWO, reason="one processor")
+def test_work_beside_a_block_is_done_at_its_end_and_stops_with_its_error(tmp_path: Path) -> None:
+    before, done, gate = begun(), tmp_path / "done", tmp_path / "gate"
+    os.mkfifo(gate)
+
+    def work() -> None:
+        gate.read_bytes()
+        done.write_text(str(os.getpid()))
+
+    with beside(work):
+        assert not done.exists()
+        gate.write_bytes(b"x")
+    assert int(done.read_text()) != os.getpid()
+    done.unlink()
+    with pytest.raises(KeyError), beside(work):  # which waits for ever
+        raise KeyError
+    assert not done.exists() and begun() == before
+
+
+def test_work_beside_a_block_fails_alone_and_is_left_where_no_process_can_be_made(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def refused() -> int:
+        raise BlockingIOError
+
+    with beside(lambda: 1 // 0):
+        pass
+    monkeypatch.setattr(os, "fork", refused)
+    with beside((tmp_path / "done").touch):
+        pass
+    assert not (tmp_path / "done").exists()
