@@ -25,7 +25,7 @@ from gitbaton.checkpoints.store.provenance import of_track
 from gitbaton.checkpoints.store.refs import REMOTES
 from gitbaton.git.objects import digest
 from gitbaton.git.reffiles import below
-from gitbaton.git.repo import Repo, drop, put
+from gitbaton.git.repo import Repo, put
 
 if TYPE_CHECKING:
     from typing import Any
@@ -224,12 +224,6 @@ def at_hand(baton: Baton, of: Collection[str] | None = None) -> Overlaps:
         return overlaps(baton, live(baton), of, most=FEW, seconds=_BRIEF) if may else Overlaps()
     except GitError:
         return Overlaps()
-
-
-def forget_overlaps(repo: Repo) -> None:
-    """Remove what is known of pairs: names of files stand in it. Never raises."""
-    with suppress(OSError):
-        drop(repo, _path(repo))
 
 
 def _one_place(mine: LiveTrack, other: LiveTrack) -> bool:
@@ -488,10 +482,6 @@ def _lines(lines: Sequence[tuple[int, int]]) -> str:
     return f"line{'s' * (len(lines) > 1 or '-' in each[0])} {', '.join(each)}"
 
 
-def _path(repo: Repo) -> str:
-    return os.path.join(repo.shared_dir, "overlaps")
-
-
 def _header(repo: Repo) -> str:
     """Return the first words of the file: what is known counts with a history that is cut short where it was then."""
     cut_at = read_or_none(os.path.join(repo.layout.common_dir, "shallow"), follow=True)
@@ -501,7 +491,7 @@ def _header(repo: Repo) -> str:
 def _load(repo: Repo) -> dict[str, _Row | None]:
     """The pairs that are known; none of a file that is not as we write it."""
     try:
-        raw: Any = json.loads(read_or_none(_path(repo), _BYTES) or b"{}")
+        raw: Any = json.loads(read_or_none(state.overlaps_file(repo), _BYTES) or b"{}")
         return {key: _decoded(row) for key, row in raw["pairs"].items()} if raw["format"] == _header(repo) else {}
     except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, RecordError):
         return {}
@@ -541,7 +531,7 @@ def _save(repo: Repo, known: Mapping[str, _Row | None], new: Mapping[str, _Row |
     kept = list(rows.items())[-_KEPT:]
     document = {"format": _header(repo), "pairs": {key: _encoded(row) for key, row in kept}}
     with suppress(OSError, BatonError):
-        put(repo, _path(repo), json.dumps(document, separators=(",", ":")).encode(), fresh=f".{os.getpid()}")
+        put(repo, state.overlaps_file(repo), json.dumps(document, separators=(",", ":")).encode(), fresh=f".{os.getpid()}")
 
 
 def _encoded(row: _Row | None) -> object:

@@ -14,7 +14,6 @@ from functools import cache
 from gitbaton.base import terminal
 from gitbaton.git import places
 
-KEPT = "statusline"  # in our folder of the work tree's git directory
 NEAR = 75.0  # percent of the context, from where on a compaction is near
 LASTING = 60.0  # seconds for which a line is kept at most: it holds an age, and settings that are not looked at
 _HEADER = b"gitbaton statusline 1"
@@ -63,7 +62,8 @@ class StatusLine:
         found = places.found_at(self.told.place or os.getcwd())
         if found is None or not _used(found[1]):
             return b""
-        fd = os.open(os.path.join(found[0], "baton", KEPT), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+        fd = os.open(os.path.join(found[0], "baton", places.STATUS_LINE), flags)
         with open(fd, "rb") as file:
             own = os.fstat(fd).st_uid == os.geteuid()
             *about, until, state, paths, line = file.read(_MOST).split(b"\0\0")

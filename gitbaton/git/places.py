@@ -6,6 +6,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
+STATUS_LINE = "statusline"
+"""The file in our folder of a work tree's git directory that keeps the status line."""
 _HAPPENING = (  # in the git directory of a work tree: where HEAD is, and what is in progress
     *("HEAD", "BATON_HEAD", "MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "BISECT_LOG", "rebase-merge", "rebase-apply"),
     *("sequencer", os.path.join("reftable", "tables.list")),

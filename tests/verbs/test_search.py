@@ -21,6 +21,8 @@ import pytest
 from gitbaton import Baton
 from tests.kit import Sandbox
 from tests.kit.commands import until
+from tests.kit.far import Far, ok
+from tests.kit.far import snap as far_snap
 from tests.kit.past import Past
 from tests.kit.talks import Talk
 
@@ -286,6 +288,12 @@ def test_the_index_follows_what_is_said_and_taken_back(talk: Talk) -> None:
     assert where(repo, "two zebras") == [] and where(repo, "one horse") == ["agent"]
 
 
+def said_in(repo: Sandbox) -> list[str]:
+    """The files of ours in the common directory that tell of a xylophone."""
+    files = [path for path in (repo.path / ".git").rglob("*") if path.is_file() and "objects" not in path.parts]
+    return [str(path) for path in files if b"xylophone" in path.read_bytes()]
+
+
 def held(repo: Sandbox) -> bytes:
     """All bytes of the index and of what SQLite keeps beside it."""
     return b"".join(path.read_bytes() for path in (repo.path / ".git/baton").glob("search.sqlite*"))
@@ -358,6 +366,38 @@ def test_what_a_removal_that_is_refused_would_have_removed_is_found(large: Sandb
     lock.unlink()
     large.ok("prune", "--keep-last", "3", "--yes")
     assert len(found(large, "tuned")) == 6
+
+
+@pytest.mark.deep
+def test_what_another_clone_forgets_stays_nowhere_after_the_next_sync(tmp_path: Path) -> None:
+    far = Far(tmp_path)
+    here, there = far.first, far.clone()
+    gone = far_snap(here, "the xylophone is tuned")
+    for clone in (here, there):
+        ok(clone, "sync", "--yes", "origin")
+    assert "xylophone" in there.ok("search", "xylophone").out and "xylophone" in there.ok("statusline", "--track", "t").out
+    assert b"xylophone" in held(there)
+    ok(here, "forget", gone, "--yes")
+    for clone in (here, there):
+        ok(clone, "sync", "--yes", "origin")
+    assert said_in(here) == [] and said_in(there) == []
+
+
+@pytest.mark.deep
+def test_a_status_line_keeps_no_words_that_were_forgotten(repo: Sandbox, tmp_path: Path) -> None:
+    repo.git("worktree", "add", "-q", str(tmp_path / "linked"))
+    gone = []
+
+    def keep(place: Sandbox, count: int) -> None:  # nothing is kept in the tick in which something moved
+        until(lambda: place.ok("statusline").code == 0 and len(said_in(repo)) == count)
+
+    for place, track in ((repo, "t"), (Sandbox(tmp_path / "linked"), "u")):
+        snap(place, track, "begun")
+        gone.append(snap(place, track, f"the xylophone of {track} is tuned"))
+        keep(place, len(gone))
+    assert [path.endswith("baton/statusline") for path in said_in(repo)] == [True, True]
+    repo.ok("forget", *gone, "--yes")
+    assert said_in(repo) == []
 
 
 @pytest.mark.parametrize("content", [b"", b"no database", b"SQLite format 3\0" + bytes(200), None])

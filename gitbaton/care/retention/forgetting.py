@@ -25,9 +25,7 @@ from gitbaton.base.values import replace, value
 from gitbaton.care.retention.inventory import CheckpointChain, Conversation, Inventory, copies
 from gitbaton.care.retention.removing import Trimmed, draft_removal, locked_removal, moved, rebuilt, retry_under_lock, survey
 from gitbaton.care.scanning.objects import BlobSearch, captured_trees
-from gitbaton.care.search.place import discard
 from gitbaton.checkpoints.baton import Baton
-from gitbaton.checkpoints.overlap import forget_overlaps
 from gitbaton.checkpoints.render import first_few, in_shell, some
 from gitbaton.checkpoints.store import CHAINS, NOTES, SAFETY, TIPS, Store, chain_ref, tip_ref
 from gitbaton.checkpoints.store.chain import beside, root_objects
@@ -36,6 +34,7 @@ from gitbaton.checkpoints.store.join import Link, links, plan_notes, telling
 from gitbaton.checkpoints.store.provenance import STATES
 from gitbaton.checkpoints.store.read import NONE, own_refs, user_tips
 from gitbaton.checkpoints.store.refs import IMPORTED, META, REMOTES, remote_of
+from gitbaton.checkpoints.store.state import forget_words
 from gitbaton.checkpoints.store.titles import forget_titles
 from gitbaton.checkpoints.store.write import NOBODY
 from gitbaton.git import objectlists, questions
@@ -409,8 +408,7 @@ def _remove(baton: Baton, made: Forgetting, *, held: bool) -> list[str]:
         revision.apply()
         if made.everywhere and NOTES not in made.broken:
             _rewrite_notes(baton, made)
-    discard(baton)
-    forget_overlaps(baton.repo)
+    forget_words(baton.repo)
     baton.store.facts.forget(forgotten)
     busy = [plain(part.chain.name) for part in made.safety if part.chain.ref not in free]
     waiting = [f"a restore is at work in {in_quotes(name)}; its safety checkpoints stay for now" for name in busy]

@@ -27,10 +27,10 @@ from gitbaton.care.search.index import (
     update,
     wanted_refs,
 )
-from gitbaton.care.search.place import discard, path_of
 from gitbaton.checkpoints.baton import Baton
 from gitbaton.checkpoints.store.chain import MAX_COMMIT, Problem
 from gitbaton.checkpoints.store.refs import META
+from gitbaton.checkpoints.store.state import drop_search_index, search_index
 
 PLACES = {
     "words": (WORDS,),
@@ -113,7 +113,7 @@ def search(baton: Baton, query: SearchQuery) -> SearchResult:
     """Bring the index up to date, and look into it; an index that is damaged is made anew. Raises UsageError as above,
     GitError."""
     refuse_nothing(query.texts)
-    if not query.places or (not os.path.lexists(path_of(baton)) and wanted_refs(baton).keys() == {META}):
+    if not query.places or (not os.path.lexists(search_index(baton.repo)) and wanted_refs(baton).keys() == {META}):
         return SearchResult(turns=(), more=False, problems=())  # where nothing is, no index is made
     note, discarded = "", False
     while True:
@@ -130,7 +130,7 @@ def search(baton: Baton, query: SearchQuery) -> SearchResult:
                     raise
                 note = str(error) if discarded or not is_damaged(error) else ""
         if not note:
-            discard(baton)
+            drop_search_index(baton.repo)
             discarded = True
 
 

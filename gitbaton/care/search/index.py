@@ -19,13 +19,13 @@ from gitbaton.base.codec import decode_track, document, parse_transcript
 from gitbaton.base.errors import BatonError, GitError, RecordError
 from gitbaton.base.model import Oid, Stored, is_turn, prompt_in
 from gitbaton.base.system.parallel import beside
-from gitbaton.care.search.place import discard, path_of
 from gitbaton.checkpoints.baton import Baton
 from gitbaton.checkpoints.store.chain import MAX_COMMIT, Problem
 from gitbaton.checkpoints.store.meta import NOTHING, Meta
 from gitbaton.checkpoints.store.read import dropping
 from gitbaton.checkpoints.store.refs import CHAINS, IMPORTED, META, REMOTES, TRANSCRIPTS, remote_of, track_of
 from gitbaton.checkpoints.store.selection import own_prompt, own_words
+from gitbaton.checkpoints.store.state import drop_search_index, search_index
 from gitbaton.git.objects import RefChange
 from gitbaton.git.repo import lock_file, silent
 
@@ -162,7 +162,7 @@ def opened_index(baton: Baton, note: str = "") -> Iterator[SearchIndex]:
 
 
 def _open(baton: Baton) -> SearchIndex:
-    path = path_of(baton)
+    path = search_index(baton.repo)
     for last in (False, True):
         os.close(lock_file(baton.repo, path))
         os.chmod(path, 0o600)
@@ -173,7 +173,7 @@ def _open(baton: Baton) -> SearchIndex:
             database.close()
             if last or not is_damaged(error):
                 raise
-            discard(baton)
+            drop_search_index(baton.repo)
     raise AssertionError
 
 
@@ -225,7 +225,7 @@ def following(baton: Baton, seen: Mapping[str, Oid], changes: Iterable[RefChange
     soon = {ref: oid for ref, oid in moves.items() if ref == META or (oid and _is_wanted(ref))}
     with ExitStack() as busy:
         with suppress(OSError):
-            if os.lstat(path_of(baton)).st_size >= _LARGE:
+            if os.lstat(search_index(baton.repo)).st_size >= _LARGE:
                 busy.enter_context(beside(partial(_follow_silently, baton, soon), forked=baton.store.objects.forked))
         yield
 
@@ -238,12 +238,12 @@ def _follow_silently(baton: Baton, soon: Mapping[str, Oid]) -> None:
 def follow(baton: Baton, soon: Mapping[str, Oid] | None = None) -> None:
     """Bring the index up to date, where there is one, so that nothing stays in it that the refs dropped; ``soon`` as for
     ``update``. Never raises."""
-    if os.path.lexists(path_of(baton)):
+    if os.path.lexists(search_index(baton.repo)):
         try:
             with opened_index(baton) as index:
                 update(baton, index, soon)
         except FAULTS:
-            discard(baton)
+            drop_search_index(baton.repo)
         except BatonError:
             pass  # the next search says so
 

@@ -171,13 +171,16 @@ class Revision:
                 signed = vouched.oid if vouched is not None else None
                 whole = Deleted(tip=plan.change.old, ours=ours.made_here(of_track(track)), signed=signed)
                 note_deleted(self.store.repo, track, whole)
+        forgotten = self.meta.forgotten - self._meta.forgotten  # of fetched chains, too
         # First: a kill before the refs move has removed nothing.
-        forget_titles(self.store.repo, {oid for plan in plans.values() for oid in plan.removed})
+        forget_titles(self.store.repo, {*forgotten, *(oid for plan in plans.values() for oid in plan.removed)})
         try:
             state.carry_out(self.store, first, tips, [item.oid for item in objects])
         except (RefConflictError, GitError):
             self._unsay(begun)
             raise
+        if forgotten:
+            state.forget_words(self.store.repo)
         gone = {track for track, plan in plans.items() if plan.change is not None and plan.change.new is None}
         losing = [track for track, plan in plans.items() if plan.removed or track in gone]
         ours.drop_all({of_track(track): None if track in gone else plans[track].removed for track in losing})

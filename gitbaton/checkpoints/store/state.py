@@ -22,9 +22,10 @@ from gitbaton.base.system.files import names_in, read_or_none, read_regular, rem
 from gitbaton.base.values import value
 from gitbaton.checkpoints.store.chain import MAX_COMMIT, Chains, History, Problem
 from gitbaton.checkpoints.store.refs import CHAINS, REMOTES, TIPS
+from gitbaton.git import places, questions
 from gitbaton.git.objects import OID, RefChange, digest, is_ref
 from gitbaton.git.reffiles import below, folders
-from gitbaton.git.repo import Repo, put
+from gitbaton.git.repo import Repo, drop, put
 
 SHOWN = 100
 LIVE = timedelta(days=1)
@@ -250,16 +251,43 @@ def _forget(store: Chains) -> None:
         os.unlink(_path(store.repo))
 
 
-SEARCH_INDEX = "search.sqlite"
-"""The file in which what was said is looked up."""
 _OLD = 600.0  # seconds after which a search index is to follow the refs
+
+
+def search_index(repo: Repo) -> str:
+    """Return the path of the file in which what was said is looked up."""
+    return os.path.join(repo.shared_dir, "search.sqlite")
+
+
+def drop_search_index(repo: Repo) -> None:
+    """Remove the search index, with all that it holds; the next search makes it anew. Never raises."""
+    for tail in ("", "-wal", "-shm", "-journal"):
+        with suppress(OSError):
+            drop(repo, search_index(repo) + tail)
+
+
+def overlaps_file(repo: Repo) -> str:
+    """Return the path of the file that keeps what is known of tracks that overlap."""
+    return os.path.join(repo.shared_dir, "overlaps")
+
+
+def forget_words(repo: Repo) -> None:
+    """Remove what is kept for the next look, in every work tree, as words may stand in it: the search index, overlaps, status
+    lines. Never raises."""
+    drop_search_index(repo)
+    with suppress(OSError):
+        drop(repo, overlaps_file(repo))
+    with suppress(OSError):
+        for _, git_dir, _ in questions.worktrees(repo):
+            with suppress(OSError):
+                drop(repo, os.path.join(git_dir, "baton", places.STATUS_LINE))
 
 
 def follow_later(repo: Repo, *, begin: bool = False) -> None:
     """Let a detached process bring the search index up to date where it is old, or, with ``begin``, also where there is none: a
     search does that. Raises OSError and GitError."""
     try:
-        age = time.time() - os.lstat(os.path.join(repo.shared_dir, SEARCH_INDEX)).st_mtime
+        age = time.time() - os.lstat(search_index(repo)).st_mtime
     except FileNotFoundError:
         age = 0.0
     if begin or age > _OLD:

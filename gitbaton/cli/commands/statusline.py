@@ -19,7 +19,7 @@ from gitbaton.checkpoints.survey import Surveyor, tests_then
 from gitbaton.cli.common import colours
 from gitbaton.cli.look import Cell, Column, Look, step_of, tests_of
 from gitbaton.cli.options import Invocation, Option
-from gitbaton.cli.statusline import KEPT, LASTING, StatusLine, asked
+from gitbaton.cli.statusline import LASTING, StatusLine, asked
 from gitbaton.git import places
 from gitbaton.git.repo import discover, put
 
@@ -78,7 +78,7 @@ def _show(ctx: Invocation, baton: Baton, line: StatusLine, track: str | None, *,
         holds = (pause.until - look.now).total_seconds() if pause is not None and pause.until is not None else LASTING
         kept = line.kept(git_dir, paths, before, min(LASTING - age % LASTING, holds), shown.encode("utf-8", "surrogateescape"))
         if kept is not None:
-            put(repo, os.path.join(repo.own_dir, KEPT), kept, fresh=f".{os.getpid()}.new", mode=0o600)
+            put(repo, os.path.join(repo.own_dir, places.STATUS_LINE), kept, fresh=f".{os.getpid()}.new", mode=0o600)
 
 
 def _tip(baton: Baton, track: str | None) -> Stored | None:
