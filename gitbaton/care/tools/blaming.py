@@ -20,7 +20,7 @@ from gitbaton.checkpoints.store.imported import makers
 from gitbaton.checkpoints.store.turns import Span, begun_at, since, span_of, turns, until, windows
 from gitbaton.git.objects import commit_data, new_object, parse_commit
 from gitbaton.git.questions import is_ancestor
-from gitbaton.git.run import mends
+from gitbaton.git.run import checked, mends
 
 _LATEST = 253_402_300_799  # the last second of the year 9999
 _ALIKE = 0.6  # of a line that one was made of, at least
@@ -137,22 +137,32 @@ def _not_below(baton: Baton, oids: Iterable[Oid], head: Oid | None) -> set[Oid]:
 
 def commits(baton: Baton, oids: Iterable[Oid | None]) -> list[BlamedCommit]:
     """Return the commits of some ids that are here."""
+    return reading_commits(baton, oids)()
+
+
+def reading_commits(baton: Baton, oids: Iterable[Oid | None]) -> Callable[[], list[BlamedCommit]]:
+    """Begin to read commits; return a function that waits for the end, and gives what ``commits`` does."""
     asked = "".join(f"{oid}\n" for oid in dict.fromkeys(oids) if oid).encode()
-    if not asked:
-        return []
     form = ("--encoding=UTF-8", "--no-color", "--no-show-signature", "--format=%H%x00%ct%x00%an%x00%s%x00")
-    told = baton.repo.git.out("log", "--no-walk=unsorted", "--ignore-missing", *form, "--stdin", stdin=asked)
-    words = told.decode("utf-8", "replace").split("\0")
-    rows = zip(words[::4], words[1::4], words[2::4], words[3::4], strict=False)
-    return [BlamedCommit(oid=oid.strip(), author=author, created=_moment(at), summary=said) for oid, at, author, said in rows]
+    words = ("log", "--no-walk=unsorted", "--ignore-missing", *form, "--stdin")
+    process = baton.repo.git.start(*words, stdin=asked) if asked else None  # it would tell of HEAD
+
+    def found() -> list[BlamedCommit]:
+        told = checked(process.finish(), "log").decode("utf-8", "replace").split("\0") if process is not None else []
+        rows = zip(told[::4], told[1::4], told[2::4], told[3::4], strict=False)
+        return [BlamedCommit(oid=oid.strip(), author=name, created=_moment(at), summary=said) for oid, at, name, said in rows]
+
+    return found
 
 
-def placed(baton: Baton, known: Mapping[Oid | None, datetime]) -> list[tuple[datetime, BlamedCommit]]:
-    """Return the commits of ``known`` that are here, newest first, each with the latest moment at which it can have been made.
+def placed(
+    baton: Baton, found: Iterable[BlamedCommit], known: Mapping[Oid | None, datetime]
+) -> list[tuple[datetime, BlamedCommit]]:
+    """Return commits, newest first, each with the latest moment at which it can have been made.
 
     ``known`` says when the first checkpoint was taken on each. Git's times are of whole seconds, and may be another machine's.
     """
-    found = sorted(commits(baton, known), key=lambda one: one.created, reverse=True)
+    found = sorted(found, key=lambda one: one.created, reverse=True)
     places: list[tuple[datetime, BlamedCommit]] = []
     for second, group in groupby(found, key=lambda one: one.created):
         made = {one.oid: one for one in group}

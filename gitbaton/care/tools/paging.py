@@ -16,7 +16,7 @@ from gitbaton.base.secrets import Redactor
 from gitbaton.base.system.files import shipped
 from gitbaton.base.values import replace, value
 from gitbaton.care.scanning.objects import is_clean, scanner
-from gitbaton.care.tools.blaming import placed, safety_chains
+from gitbaton.care.tools.blaming import commits, placed, safety_chains
 from gitbaton.checkpoints.baton import Baton
 from gitbaton.checkpoints.overlap import at_hand, sentence
 from gitbaton.checkpoints.render import age, current_plans, decision_texts, done, plan_items, quoted, test_line, title, verdict
@@ -244,7 +244,8 @@ def _clock(moment: datetime) -> str:
 def _commits(baton: Baton, shown: Sequence[Stored], lanes: _Lanes, redact: Redactor) -> Iterator[tuple[datetime, str]]:
     """The commits that checkpoints stand on, each beside the lane of the first track that knew it."""
     first = {s.checkpoint.head: lanes.of(s) for s in shown}
-    for place, commit in placed(baton, {s.checkpoint.head: s.checkpoint.created for s in shown}):
+    known = {s.checkpoint.head: s.checkpoint.created for s in shown}
+    for place, commit in placed(baton, commits(baton, known), known):
         at, lane = commit.created, first[commit.oid]
         head = f'<i></i><time datetime="{timestamp(at)}">{_clock(at)}</time><code>{commit.oid[:_DIGITS]}</code>'
         said = f"<span>commit: {_text(redact.text(commit.summary))}</span>"

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import lru_cache
+from operator import attrgetter
 from types import MappingProxyType
 
 from gitbaton.base.codec import ROOT_MESSAGE, decode, decode_track, earlier_ids, in_quotes, known, parse_note, payload
@@ -64,6 +65,8 @@ STALE_SECONDS = 10.0  # after which a lock file beside a ref is that of a killed
 _MAX_BROKEN = 100
 _FEW = 100  # refs that are sooner looked at one by one than in a listing of all
 
+_AGE = attrgetter("checkpoint.created", "id")
+
 KeptChains = dict[tuple[str | None, Oid], tuple[Stored, ...]]  # by the track and the tip
 
 
@@ -87,7 +90,7 @@ class History:
 
 def newest_first(items: Iterable[Stored]) -> tuple[Stored, ...]:
     """Sort checkpoints in the order of a history."""
-    return tuple(sorted(items, key=lambda s: (s.checkpoint.created, s.id), reverse=True))
+    return tuple(sorted(items, key=_AGE, reverse=True))
 
 
 def root_objects(algorithm: Algorithm) -> list[NewObject]:
@@ -372,9 +375,13 @@ class Chains:
 
     def surely(self, ask: Callable[[bool], T]) -> T:
         """Return what ``ask`` finds in brief, where that counts; else, since damage is to be told, what it finds otherwise."""
-        found = ask(True)
-        if self.sound():
-            return found
+        try:
+            found = ask(True)
+            if self.sound():
+                return found
+        except BatonError:
+            if self.sound():
+                raise
         if self.kept:
             self.kept.clear()
         return ask(False)
@@ -482,14 +489,16 @@ class Chains:
         rest = [[o for o in oids if o not in of and o != self.root] for oids, of in zip(listed, brief, strict=True)]
         read = self.objects.read_many([o for left in rest for o in left], MAX_COMMIT)
         for (ref, track, oid), oids, of, left in zip(asked, listed, brief, rest, strict=True):
-            found = [of[one] if one in of else next(read) if one != self.root else None for one in oids]
+            history, alone = History(items=tuple(of.values())), not left and len({s.id for s in of.values()}) == len(of)
+            found = [] if alone else [of[one] if one in of else next(read) if one != self.root else None for one in oids]
             first = found[0] if found and oids[0] == oid else True
             try:
                 if oid not in links or first is None or (isinstance(first, Object) and first.kind != "commit"):
                     yield self.chain(ref, track)
                 else:
-                    with self.reading(track if left else None):
-                        history = self._read(ref, track, oids, iter(found))
+                    if not alone:
+                        with self.reading(track):
+                            history = self._read(ref, track, oids, iter(found))
                     if self.kept is not None and oids == [*(s.commit for s in history.items), self.root]:
                         self.kept[track, oid] = history.items
                     yield history
@@ -600,8 +609,9 @@ class Chains:
                 if len(broken) == _MAX_BROKEN:
                     break
                 continue
-            yield from _merged(broken)
-            broken = []
+            if broken:
+                yield from _merged(broken)
+                broken = []
             if stored.id not in seen:
                 seen.add(stored.id)
                 yield stored

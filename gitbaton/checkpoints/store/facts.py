@@ -27,7 +27,7 @@ _HEAD = re.compile(rb'\n  "head": (?:null|"([0-9a-f]{40}|[0-9a-f]{64})"),\n')
 _ID, _TREE, _BASE, _HEADS, _PREVIOUS, _BEGAN, _CARRIED, _SESSION, _CREATED, _PLACE, _CHANGED, _FLAGS = range(1, 13)
 _KINDS = {"M": "manual", "A": "auto", "S": "safety", "I": "imported"}
 _ABSENT = {"turn": "t", "restore": "r", "imported": "i", "label": "l"}  # fields that a record has only with a flag
-_SAID = {"head": _HEADS, "previous": _PREVIOUS, "carried": _CARRIED, "agent": _SESSION}  # and with an empty place in the row
+_SAID = {"previous": _PREVIOUS, "carried": _CARRIED, "agent": _SESSION}  # and that have an empty place in the row without one
 _SECOND = len("2026-01-01T00:00:00")  # early records have no more of a work tree's time
 _IDS_ALONE = "-"  # in the place of the kind
 _Row = tuple[str, ...]
@@ -198,6 +198,7 @@ class RecordFacts:
             [one.field for one in later],
             track=repeat(track),
             kind=[_KINDS[flags[0]] for flags in columns[_FLAGS]],
+            head=[head or None for head in columns[_HEADS]],
             created=map(datetime.fromisoformat, columns[_CREATED]),
             files=[one if place else None for one, place in zip(files, columns[_PLACE], strict=True)],
         )
@@ -260,7 +261,7 @@ class _Later:
         said = self.row[_SAID[name]] if name in _SAID else None
         if name == "carried" and said:
             return waiting(Carried, self.of_carried, id=said)
-        if said == "" or name in ("head", "previous"):
+        if said == "" or name == "previous":
             return said or None
         return getattr(self._read()[1], name)
 

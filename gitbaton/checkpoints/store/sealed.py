@@ -19,9 +19,11 @@ _TOGETHER = 1000  # lines that are encoded at a time
 
 def read_text(path: str, header: str) -> str:
     """Return the lines of a file with this header; none of one that is not there, or not as it was written."""
-    head, _, rows = (read_or_none(path) or b"").partition(b"\n")
+    data = read_or_none(path) or b""
+    head, rows = data[: (at := data.find(b"\n") + 1)], memoryview(data)[at:]
     with suppress(UnicodeDecodeError):
-        return rows.decode("utf-8", "surrogatepass") if head == _seal(header, (rows,), len(rows)) else ""
+        coding = "ascii" if data.isascii() else "utf-8"  # the one is sooner decoded
+        return str(rows, coding, "surrogatepass") if head == _seal(header, (rows,), len(rows)) + b"\n" else ""
     return ""
 
 
@@ -62,7 +64,7 @@ def _pieces(lines: Sequence[str]) -> Iterator[bytes]:
         yield "".join(f"{line}\n" for line in lines[start : start + _TOGETHER]).encode("utf-8", "surrogatepass")
 
 
-def _seal(header: str, pieces: Iterable[bytes], size: int) -> bytes:
+def _seal(header: str, pieces: Iterable[bytes | memoryview], size: int) -> bytes:
     whole = hasher("sha1", size)
     for piece in pieces:
         whole.update(piece)

@@ -2,9 +2,10 @@
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import chain, takewhile
+from itertools import chain, islice, takewhile
 from typing import TYPE_CHECKING, Annotated, Optional
 
 from gitbaton.base import terminal
@@ -35,9 +36,9 @@ from gitbaton.cli.common import (
     one_meant,
     one_of,
     opened,
-    paged,
     print_json_list,
     refuse_no_paths,
+    through_pager,
     warn_all,
 )
 from gitbaton.cli.look import TAKE_BACK, Cell, Column, Look, turn_document, turn_header, turn_step
@@ -146,15 +147,30 @@ def command(
         chosen = any((grep, text, kind, agent, paths))  # what is asked for is shown
         whole, pins = json or stable or nul or no_fold or chosen, marked(baton)
         asked = partial(baton.history, track, everything=everything, name=name, wanted=wanted)
-        try:
-            history, rows = baton.store.surely(lambda brief: _found(partial(asked, brief=brief), pins, limit, whole=whole))
-        except NoCheckpointError:
-            if name is not None:
-                raise
-            history, rows = History(items=(), problems=()), []
         inside = name is not None and not baton.is_track(name)
         newest = wanted is None and not (graph or inside)
-        going = _under_way(baton, history, everything=everything) if newest else None
+        is_all = everything and wanted is None and limit is None
+        below = inside or bool(forms and limit is not None)
+        look = None if json or stable or nul else looking(ctx, baton)
+
+        def listing(brief: bool) -> tuple[LogRows, Iterator[str]]:
+            try:
+                history, rows = _found(partial(asked, brief=brief), pins, limit, whole=whole)
+            except NoCheckpointError:
+                if name is not None:
+                    raise
+                history, rows = History(items=(), problems=()), []
+            going = _under_way(baton, history, everything=everything) if newest else None
+            found = LogRows(history=history, rows=rows, pins=pins, going=going, whole=is_all)
+            if look is None:
+                return found, iter(())
+            if rows and not chosen and until is None:
+                found = _with_restores(baton, found, limit, everything=everything, below=below, fold=not no_fold)
+            told = _lines(baton, look, found, everything=everything and not graph, graph=graph)
+            return found, chain([*islice(told, 1)], told)
+
+        found, told = baton.store.surely(listing)
+        history, going = found.history, found.going
         if json:
             listed = [*baton.store.mapped(partial(_object, baton, pins), history.items, lambda s: (s,))]
             print_json_list("checkpoints", listed, {"open_turn": turn_document(going)} if going else {})
@@ -162,14 +178,18 @@ def command(
             more = [turn_header(going)] if going else []
             fields = baton.store.mapped(partial(_fields, baton), history.items, lambda s: (s,))
             terminal.write(porcelain(COLUMNS, fields, nul=nul, foreign=history.items, more=more))
-        else:
-            is_all = everything and wanted is None and limit is None
-            found = LogRows(history=history, rows=rows, pins=pins, going=going, whole=is_all)
-            if rows and not chosen and until is None:
-                below = inside or bool(forms and limit is not None)
-                found = _with_restores(baton, found, limit, everything=everything, below=below, fold=not no_fold)
-            forms += [f"-S{text}"] if forms and text is not None else []
-            _say(ctx, baton, found, forms, paths, place, everything=everything and not graph)
+        elif look is not None:
+            if found.unread:
+                terminal.warn(f"restores are not shown: {found.unread}")
+            if not (found.rows or history.problems or baton.store.meant()):
+                begin(baton, look)
+            with through_pager(ctx, baton.repo.pager):
+                if forms and not graph:
+                    forms += [f"-S{text}"] if text is not None else []
+                    changes = _changes(baton, look, found, forms, paths, place)
+                    told = map("".join, zip(told, chain([""] if going else [], changes), strict=True))
+                terminal.say_lines(told)
+            warn_all(_inside(history.items))
         if newest and not (everything and limit is not None):  # a few rows of all tracks do not ask what remotes have
             warn_all(baton.newer(baton.store.tips().items if everything else history.items[:1]))
     left_out(history.problems)
@@ -179,7 +199,8 @@ def command(
 @value
 class LogRows:
     """Rows of a history, newest first: each a checkpoint, a restore with the undos and redos of it, or turns without an edit;
-    the turn that is open, and the restores that are not in force. ``whole``: whether all that there is is listed."""
+    the turn that is open, and the restores that are not in force. ``whole``: whether all that there is is listed; ``unread``:
+    why no restores are."""
 
     history: History
     rows: Sequence[list[Stored]]
@@ -187,22 +208,7 @@ class LogRows:
     going: "UnderWay | None"
     undone: frozenset[Oid] = frozenset()
     whole: bool = False
-
-
-def _say(
-    ctx: Invocation, baton: Baton, found: LogRows, forms: list[str], paths: list[str], place: str, *, everything: bool
-) -> None:
-    """Print the rows for people, with the ``forms`` that git's log has for changes, or ``--graph``; or how to begin."""
-    graph = "--graph" in forms
-    if not (found.rows or found.history.problems or baton.store.meant()):
-        begin(baton, looking(ctx, baton))
-    with paged(ctx, baton) as look:
-        told = _lines(baton, look, found, everything=everything, graph=graph)
-        if forms and not graph:
-            changes = _changes(baton, look, found, forms, paths, place)
-            told = map("".join, zip(told, chain([""] if found.going else [], changes), strict=True))
-        terminal.say_lines(told)
-    warn_all(_inside(found.history.items))
+    unread: str = ""
 
 
 def _inside(items: Sequence[Stored]) -> list[str]:
@@ -353,8 +359,7 @@ def _with_restores(
     try:
         tip = baton.store.tip_at(safety_ref(layout.git_dir, layout.common_dir))
     except RecordError as error:
-        terminal.warn(f"restores are not shown: {error.message}")
-        return listing
+        return replace(listing, unread=error.message)
     from gitbaton.checkpoints.store.standing import called_now
 
     since = takewhile(lambda s: s.checkpoint.created > oldest.created, baton.store.newest(tip) if tip is not None else ())
@@ -366,6 +371,8 @@ def _with_restores(
         origins[stored.id] = origins.get(step.target, step.target) if step and step.op in STEPPING else stored.id
         if not stored.foreign and (everything or c.track == newest.track) and not (below and c.created > newest.created):
             found.append([stored])
+    if len(found) == len(rows):
+        return listing
     found.sort(key=lambda row: row[0].checkpoint.created, reverse=True)
     joined, block = list[list[Stored]](), dict[Oid, list[Stored]]()
     for row in found:
@@ -385,10 +392,12 @@ def _lines(baton: Baton, look: Look, found: LogRows, *, everything: bool, graph:
     teller = _RowTeller(baton, look, found, everything=everything)
     cells = list[tuple[Cell | str, ...]]()
     entries: Sequence[list[Stored] | BlamedCommit] = rows
-    drawn: list[Cell] = []
+    drawn: Iterator[Cell] = iter(())
     if graph:
-        entries, drawn, names = _drawn(baton, look, rows)
+        entries, drawn, names = _drawn(baton, look, rows, teller.prepare)
         yield from names
+    else:
+        teller.prepare()
     if going is not None:
         said, track = turn_step(going), plain(going.track) if everything else ""
         taken = ((said, ""), (f"  {TAKE_BACK}", "home"))
@@ -408,12 +417,17 @@ class _RowTeller:
     def __init__(self, baton: Baton, look: Look, found: LogRows, *, everything: bool) -> None:
         self.baton, self.look, self.found, self.everything = baton, look, found, everything
         self.listed = {s.id for s in found.history.items}
-        alone = [_told(row) for row in found.rows if len(row) == 1 or self._restore(row[0])]
-        self.ids = look.ids(step.target if (step := self._restore(s)) else s.id for s in alone)
-        own = [row[0] for row in found.rows if len(row) == 1 and row[0].id in self.listed]
-        self.changed = _changed(baton, own, self.listed)
         self.titles = Titles(baton.store)
-        if sum(map(len, found.rows)) >= MANY:  # of fewer they are sooner read
+
+    def prepare(self) -> None:
+        """Find out what is to be known of all rows before the first is told."""
+        rows = self.found.rows
+        own = [row[0] for row in rows if len(row) == 1 and row[0].id in self.listed]
+        steps = [_told(row) for row in rows if row[0].id not in self.listed]
+        beside = (step.target if (step := s.checkpoint.restore) is not None else s.id for s in steps)
+        self.ids = self.look.ids(chain((s.id for s in own), beside))
+        self.changed = _changed(self.baton, own, self.listed)
+        if sum(map(len, rows)) >= MANY:  # of fewer they are sooner read
             self.titles.load()
 
     def told(self, entries: "Sequence[list[Stored] | BlamedCommit]") -> Iterator[tuple[Cell | str, ...]]:
@@ -499,54 +513,61 @@ def _told(row: Sequence[Stored]) -> Stored:
 
 
 def _drawn(
-    baton: Baton, look: Look, rows: Sequence[list[Stored]]
-) -> "tuple[list[list[Stored] | BlamedCommit], list[Cell], list[str]]":
+    baton: Baton, look: Look, rows: Sequence[list[Stored]], meanwhile: Callable[[], object]
+) -> "tuple[list[list[Stored] | BlamedCommit], Iterator[Cell], list[str]]":
     """Return rows and the commits that they stand on, newest first; the lanes beside each, and a line for the name of each
-    lane."""
-    from gitbaton.care.tools.blaming import placed
+    lane. What is to be done ``meanwhile`` is called while git reads the commits."""
+    from gitbaton.care.tools.blaming import placed, reading_commits
 
-    heads: dict[Oid | None, set[str]] = {}
+    heads = defaultdict[Oid | None, set[str]](set)
     known: dict[Oid | None, datetime] = {}
     times: list[tuple[datetime, list[Stored] | BlamedCommit]] = []
-    for first, *more in sorted(rows, key=lambda row: row[0].checkpoint.created, reverse=True):
-        times.append((first.checkpoint.created, [first, *more]))
-        for stored in (first, *more):
-            heads.setdefault(stored.checkpoint.head, set()).add(stored.checkpoint.track)
-            known[stored.checkpoint.head] = first.checkpoint.created
-    # The commit that a checkpoint stands on is below it, also where both are of one moment.
-    found = [row for _, row in sorted([*times, *placed(baton, known)], key=lambda pair: pair[0], reverse=True)]
-    met: dict[str, list[int]] = {}
-    for at, row in enumerate(found):
-        for track in [row[0].checkpoint.track] if isinstance(row, list) else sorted(heads[row.oid] & {*met}):
-            met.setdefault(track, []).append(at)
-    lane = {track: min(number, _LANES - 1) for number, track in enumerate(met)}
-    cells, under_way, moves = list[Cell](), [0] * _LANES, dict[int, list[tuple[int, int]]]()
-    for track, places in met.items():  # between its first row and its last a track is drawn
-        for at, by in ((places[0] + 1, 1), (max(places[-1], places[0] + 1), -1)):
-            moves.setdefault(at, []).append((lane[track], by))
-    for at, row in enumerate(found):
-        for number, by in moves.get(at, ()):
-            under_way[number] += by
-        marks = {number: "|" for number, count in enumerate(under_way) if count}
-        if isinstance(row, list):
-            folded = len(row) > 1 and row[0].checkpoint.restore is None
-            marks[lane[row[0].checkpoint.track]] = ":" if folded else look.kind(row[0])[0][0]
-            between = " "
-        else:
-            on = sorted(lane[track] for track in heads[row.oid] if track in lane)
-            marks |= dict.fromkeys(range(on[0], on[-1] + 1), "-") if on else {}
-            marks |= dict.fromkeys(on, "*")
-            between = "-"
-        text = "".join(
-            marks.get(n, " ") + (between if {marks.get(n), marks.get(n + 1)} <= {"*", "-"} else " ") for n in range(_LANES)
-        )
-        cells.append(((text.rstrip(), ""),))
+    for row in sorted(rows, key=lambda row: row[0].checkpoint.created, reverse=True):
+        created = row[0].checkpoint.created
+        times.append((created, row))
+        for stored in row:
+            c = stored.checkpoint
+            heads[c.head].add(c.track)
+            known[c.head] = created
+    read = reading_commits(baton, known)
+    meanwhile()
     beside = at_hand(baton)
+    # The commit that a checkpoint stands on is below it, also where both are of one moment.
+    found = [entry for _, entry in sorted([*times, *placed(baton, read(), known)], key=lambda pair: pair[0], reverse=True)]
+    ends: dict[str, tuple[int, int]] = {}  # of each track the first row and the last, between which it is drawn
+    for at, entry in enumerate(found):
+        for track in [entry[0].checkpoint.track] if isinstance(entry, list) else ends.keys() & heads[entry.oid]:
+            ends[track] = (ends[track][0] if track in ends else at), at
+    lane = {track: min(number, _LANES - 1) for number, track in enumerate(ends)}
     overlapping = {track: overlap_words(beside.of(track)) for track in lane}
     named = [plain(track) + (f" (overlaps: {overlapping[track]})" if overlapping[track] else "") for track in lane]
     names = ["| " * number + name for number, name in enumerate(named[: _LANES - 1])]
     rest = ", ".join(named[_LANES - 1 :])
-    return found, cells, names + (["| " * (_LANES - 1) + rest] if rest else [])
+    return found, _lanes(look, found, lane, ends, heads), names + (["| " * (_LANES - 1) + rest] if rest else [])
+
+
+def _lanes(
+    look: Look,
+    rows: "Sequence[list[Stored] | BlamedCommit]",
+    lane: Mapping[str, int],
+    ends: Mapping[str, tuple[int, int]],
+    heads: Mapping[Oid | None, Collection[str]],
+) -> Iterator[Cell]:
+    """Yield the lanes beside each row; ``heads``: the tracks that stood on a commit."""
+    under_way, moves = [0] * _LANES, dict[int, list[tuple[int, int]]]()
+    for track, (first, last) in ends.items():
+        for at, by in ((first + 1, 1), (max(last, first + 1), -1)):
+            moves.setdefault(at, []).append((lane[track], by))
+    for at, entry in enumerate(rows):
+        for number, by in moves.get(at, ()):
+            under_way[number] += by
+        marks = ["|" if count else " " for count in under_way]
+        if isinstance(entry, list):
+            folded = len(entry) > 1 and entry[0].checkpoint.restore is None
+            marks[lane[entry[0].checkpoint.track]] = ":" if folded else look.kind(entry[0])[0][0]
+        elif on := {lane[track] for track in heads[entry.oid] if track in lane}:
+            marks[min(on) : max(on) + 1] = ["-".join("*" if n in on else "-" for n in range(min(on), max(on) + 1))]
+        yield ((" ".join(marks).rstrip(), ""),)
 
 
 def _meant(ctx: Invocation, baton: Baton, words: list[str], track: Optional[str]) -> tuple[Optional[str], list[str]]:
