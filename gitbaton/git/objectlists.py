@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 
 from gitbaton.base.errors import MENDS, GitError, GitTimeoutError, RecordError
 from gitbaton.base.model import Oid
@@ -394,6 +394,13 @@ def headers(repo: Repo, oids: Iterable[Oid]) -> dict[Oid, str]:
     result = repo.git.run("cat-file", "--batch-check=%(objectname) %(objecttype)", "--buffer", stdin=_lines(oids))
     words = result.out.decode("ascii").split()
     return {oid: kind for oid, kind in zip(words[::2], words[1::2], strict=False) if kind != "missing"}
+
+
+def are_of_kinds(repo: Repo, oids: Mapping[str, Collection[Oid]]) -> bool:
+    """Whether git finds objects, given by their kind, and says by their headers that each is of it."""
+    stdin = b"".join(map(_lines, oids.values()))
+    said = repo.git.run("cat-file", "--batch-check=%(objecttype)", "--buffer", stdin=stdin).out
+    return said == b"".join(f"{kind}\n".encode() * len(of) for kind, of in oids.items())
 
 
 def kinds(repo: Repo, oids: Iterable[Oid]) -> dict[Oid, str]:

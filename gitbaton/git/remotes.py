@@ -37,7 +37,9 @@ _BROKEN = "reference broken"
 _LOCK = re.compile(r"cannot lock ref '([^']+)'")
 # What is fetched stays one pack, which git has on disk, as it then has the refs.
 _DISK = ("-c", "fetch.unpackLimit=1", "-c", "transfer.unpackLimit=1", "-c", "core.fsync=all", "-c", "core.fsyncMethod=fsync")
-_RECEIVE = "git -c receive.unpackLimit=1 -c core.fsync=all -c core.fsyncMethod=fsync receive-pack"
+_RECEIVE = "git -c receive.unpackLimit=1 -c core.fsync=all -c core.fsyncMethod=fsync"
+# While git takes a push it counts its own store as one that it borrows from, and asks for the refs there once more.
+_BORROWS_NOTHING = " -c core.alternateRefsCommand=true"
 _ASIDE = ("-c", "maintenance.auto=false", "-c", "gc.auto=0", "-c", "push.gpgSign=false", *_DISK)
 _FETCH = (
     "--no-tags",
@@ -371,7 +373,7 @@ class Connection:
         settings += (f"--config-env=remote.{target}.mirror={_OFF}",)  # -c would end the name at the first =
         # A remote of this machine has on disk what it takes; how another one does is its own git's matter.
         near = os.path.join(self.repo.git.directory, self.remote.address(place))
-        beside = (f"--receive-pack={self._hooks_environment()}{_RECEIVE}",) if os.path.isdir(near) else ()
+        beside = (f"--receive-pack={self._hooks_environment()}{_receiving(near)}",) if os.path.isdir(near) else ()
         for atomic in (("--atomic",), ("--no-atomic",)):
             words = (
                 "push",
@@ -410,6 +412,14 @@ class Connection:
             sync_paths(found, missing=True)
         except OSError:
             sync_all(self.repo, near)
+
+
+def _receiving(near: str) -> str:
+    """Return the command by which a repository of this machine takes a push."""
+    stores = (os.path.join(near, name) for name in (".git/objects", "objects"))
+    store = next(filter(os.path.isdir, stores), None)
+    alone = store is not None and not os.path.lexists(os.path.join(store, "info", "alternates"))
+    return f"{_RECEIVE}{_BORROWS_NOTHING if alone else ''} receive-pack"
 
 
 def _rows(result: Result) -> dict[str, Pushed]:

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from gitbaton import Baton
+from gitbaton.checkpoints.store import chain_ref, tip_ref
+from gitbaton.checkpoints.store.read import own_refs, unreadable_refs
 from tests.kit import Sandbox
 from tests.kit.manytracks import many_tracks, track
 from tests.kit.repos import loose
@@ -185,3 +187,29 @@ def test_a_push_lists_the_tracks_no_more_often_the_longer_a_note_is(many: Sandbo
     many.ok("snapshot", "--track", track(3), "--step", "one more")
     trace = asked(many, "push", "--yes")
     assert trace.count("for-each-ref") < 12 and trace.count("rev-list --first-parent") < 12
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("borrows", [False, True])
+def test_a_remote_of_this_machine_lists_its_refs_once_while_it_takes_a_push(many: Sandbox, borrows: bool) -> None:
+    """What it borrows from other repositories it still counts as there."""
+    hub, words = many.path.parent / "hub.git", ("--shared",) if borrows else ()
+    many.git("clone", "-q", "--bare", *words, str(many.path), str(hub))
+    many.git("remote", "add", "hub", str(hub))
+    trace = many.path.parent / "trace"
+    many.ok("push", "hub", track(7), "--yes", env={"GIT_TRACE2": str(trace)})
+    assert ("'--format=%(objectname)'" in trace.read_text()) == borrows
+    assert (b"core.alternateRefsCommand=true" in trace.read_bytes()) != borrows
+    assert Sandbox(hub).git("rev-parse", chain_ref(track(7))) == many.git("rev-parse", chain_ref(track(7)))
+
+
+@pytest.mark.deep
+def test_refs_at_what_is_not_there_or_of_another_kind_are_found_among_many(many: Sandbox) -> None:
+    with many.open() as baton:
+        refs = own_refs(baton.store)
+        assert unreadable_refs(baton.store, refs, 10) == unreadable_refs(baton.store, refs) == {}
+        wrong = {chain_ref(track(3)): refs[tip_ref(track(3))], tip_ref(track(4)): "1" * 40, tip_ref(track(5)): "0" * 40}
+        late = {"refs/baton/remotes/origin/late/x/y": refs[tip_ref(track(3))]}  # of which no kind is known
+        assert unreadable_refs(baton.store, {**refs, **late}, 10) == {}
+        found = unreadable_refs(baton.store, {**refs, **late, **wrong}, 10)
+        assert found == unreadable_refs(baton.store, {**refs, **wrong}) and found.keys() == wrong.keys()

@@ -483,7 +483,7 @@ class _Public:
 def _texts(store: Store, compared: ChainComparison, tracks: Collection[str]) -> Iterator[tuple[Oid, bytes]]:
     """Yield the remote's notes as they must be, as far as they are not: with our entries in the public ``tracks``, in the order
     of time where that is known of all, and each whole or short as its place says."""
-    public, places = _Public(store, compared, tracks), Places(store)
+    public, places = _Public(store, compared, tracks), Places(store, compared.ours)
     for target, mine, theirs in _differing(store, store.notes_tree()[0], compared.seen.refs.get(NOTES)) if tracks else ():
         note, there = parse_note(mine), parse_note(theirs)
         ours, had = dict(note.entries), dict(there.entries)

@@ -25,6 +25,7 @@ from gitbaton.base.errors import (
 )
 from gitbaton.base.model import Oid
 from gitbaton.base.system.files import read_or_none
+from gitbaton.base.system.process import Process
 from gitbaton.base.values import TYPE_CHECKING, replace, value
 from gitbaton.care.sync.items import (
     OURS,
@@ -67,6 +68,7 @@ from gitbaton.git.publish import fsync, move_refs, publish_reachable, stored
 from gitbaton.git.questions import matching
 from gitbaton.git.remotes import Connection, Pushed
 from gitbaton.git.repo import Repo, add, make_folder
+from gitbaton.git.run import checked
 from gitbaton.git.worktree.gate import ANNEX, DVC, LFS, MOST, OTHER, kept_by, lfs_oid
 from gitbaton.langgraph.threads.names import LATE, THREADS, late_ref, ref_of
 
@@ -281,9 +283,14 @@ class _Push:
         )
         made, moving = replace(made, moves=moves), [move for move in moves if move.changes]
         wants = [move.new for move in moving if move.new is not None]
-        if public is None and wants:
-            made = replace(made, bytes=haves.ask(lambda oids: weight(self.baton, wants, oids)))
-        hits, files = self._hits(haves, moving, wants) if wants else ([], [])
+        weighing = _weighing(self.baton, wants, haves.all) if public is None and wants else None
+        try:
+            hits, files = self._hits(haves, moving, wants) if wants else ([], [])
+        finally:
+            told = weighing.finish() if weighing is not None else None
+        if told is not None:
+            weighed = int(told.out) if told.code == 0 else haves.ask(lambda oids: weight(self.baton, wants, oids))
+            made = replace(made, bytes=weighed)
         made = replace(made, warnings=(*made.warnings, *_by_name(files, in_quotes(self.shown))))
         tips = [move.new for move in moving if move.kind in ("track", "run") and move.new is not None]
         found: Sequence[Pointer] = ()
@@ -520,27 +527,27 @@ class _Haves:
         self.baton = baton
         there = {ref: oid for ref, oid in seen.refs.items() if ref not in left}
         same = {move.ref for move in moves if move.action == "same"} if len(there) > _MANY else set[str]()
-        self._all = sorted({*there.values()})
-        self._near = sorted({oid for ref, oid in there.items() if ref not in same}) if same else self._all
+        self.all = sorted({*there.values()})
+        self._near = sorted({oid for ref, oid in there.items() if ref not in same}) if same else self.all
 
     def ask(self, question: Callable[[Sequence[Oid]], T], nothing: Callable[[T], bool] | None = None) -> T:
         """Return the answer to a question of what the remote has not: of all it has, where the answer is not ``nothing``."""
         try:
             return self._asked(question, nothing)
         except GitError:  # git stops at one that is torn
-            before = self._near, self._all
-            found = readable_kinds(self.baton.store, self._all)
-            self._near, self._all = ([oid for oid in oids if oid in found] for oids in before)
-            if before == (self._near, self._all):
+            before = self._near, self.all
+            found = readable_kinds(self.baton.store, self.all)
+            self._near, self.all = ([oid for oid in oids if oid in found] for oids in before)
+            if before == (self._near, self.all):
                 raise
         return self._asked(question, nothing)
 
     def _asked(self, question: Callable[[Sequence[Oid]], T], nothing: Callable[[T], bool] | None) -> T:
         if nothing is not None:
             found = question(self._near)
-            if nothing(found) or self._near == self._all:
+            if nothing(found) or self._near == self.all:
                 return found
-        return question(self._all)
+        return question(self.all)
 
 
 def agreed(line: Connection, place: str, items: Iterable[Item]) -> frozenset[Item]:
@@ -636,7 +643,11 @@ def _kept(baton: Baton, moves: Sequence[Move]) -> Iterator[str]:
 
 def weight(baton: Baton, tips: Sequence[Oid], haves: Sequence[Oid]) -> int:
     """Return the bytes on disk here of what these reach and those do not."""
-    return int(baton.repo.git.out("rev-list", "--disk-usage", "--objects", *_LENIENT, stdin=_range(tips, haves)))
+    return int(checked(_weighing(baton, tips, haves).finish(), "rev-list"))
+
+
+def _weighing(baton: Baton, tips: Sequence[Oid], haves: Sequence[Oid]) -> Process:
+    return baton.repo.git.start("rev-list", "--disk-usage", "--objects", *_LENIENT, stdin=_range(tips, haves))
 
 
 def counted(

@@ -479,10 +479,11 @@ class ChainPlace:
 
 
 class Places:
-    """The checkpoints of the chains here, as of their last listing: each is read from its newest on, as far as it must be."""
+    """The checkpoints of the chains here, by their tips as of the last listing: each is read from its newest on, as far as it
+    must be."""
 
-    def __init__(self, store: Store) -> None:
-        self.store = store
+    def __init__(self, store: Store, tips: Mapping[str, Oid] | None = None) -> None:
+        self.store, self._tips = store, tips
         self._known: dict[str, dict[Oid, ChainPlace]] = {}
         self._rest: dict[str, Iterator[dict[Oid, ChainPlace]]] = {}
         self._walks: dict[Oid, list[Oid]] = {}
@@ -506,7 +507,7 @@ class Places:
     @cached_property
     def _chains(self) -> Mapping[str, Oid]:
         """Tips of the chains, listed once."""
-        return self.store.chains()[0]
+        return self.store.chains()[0] if self._tips is None else self._tips
 
     def noted(self, target: Oid, tracks: Collection[str] | None = None) -> Iterator[tuple[Oid, ChainPlace]]:
         """Yield the checkpoints of all chains, or of some, that have an entry in the note of a commit."""

@@ -564,20 +564,29 @@ def readable_kinds(store: Chains, oids: Iterable[Oid], most: int | None = None) 
 def unreadable_refs(store: Chains, refs: Mapping[str, Oid], most: int | None = None) -> dict[str, str]:
     """Return the ``refs`` of ours that hold no id, or point at an object that cannot be read or is of another kind than such a
     ref has, each with why; ``most`` as in ``readable_kinds``. The objects below are not looked at: see ``torn_refs``."""
+    wanted = {ref: _kind_at(ref) for ref in refs}
+    if most is not None and len(refs) > most:  # nearly always all is well
+        same = {kind: {oid for ref, oid in refs.items() if wanted[ref] == kind} for kind in ("blob", "commit")}
+        if objectlists.are_of_kinds(store.repo, same):
+            refs = {ref: oid for ref, oid in refs.items() if wanted[ref] is None}
     found, known = dict[str, str](), readable_kinds(store, refs.values(), most)
     for ref, oid in refs.items():
-        if known.get(oid) == ("blob" if ref.startswith(TIPS) else "commit"):
-            continue
-        # Of a remote's signatures whoever reads them says what they are, and the next push replaces what is none.
-        fetched = ref.startswith(REMOTES) and "/late/" not in ref and "/signatures/" not in ref
-        wanted = "blob" if ref.startswith(TIPS) else "commit" if ref.startswith(_COMMITS) or fetched else None
         if not oid.strip("0"):
             found[ref] = "it holds no id"
         elif oid not in known:
             found[ref] = f"it points at {oid}, which cannot be read"
-        elif wanted not in (None, known[oid]):
+        elif wanted[ref] not in (None, known[oid]):
             found[ref] = f"it points at a {known[oid]}, {oid}"
     return found
+
+
+def _kind_at(ref: str) -> str | None:
+    """Return the kind of the object at a ref of ours; None where it may be of any."""
+    if ref.startswith(TIPS):
+        return "blob"
+    # Of a remote's signatures whoever reads them says what they are, and the next push replaces what is none.
+    fetched = ref.startswith(REMOTES) and "/late/" not in ref and "/signatures/" not in ref
+    return "commit" if fetched or ref.startswith(_COMMITS) else None
 
 
 def torn_refs(store: Chains, refs: Mapping[str, Oid], without: Collection[Oid] = ()) -> dict[str, str]:

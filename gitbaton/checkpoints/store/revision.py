@@ -56,13 +56,14 @@ class Revision:
     def __init__(self, store: Store) -> None:
         self.warnings: list[str] = []
         self.noted = True
-        self.store, self.places = store, Places(store)
+        self.store = store
         found = store.objects.info(META)
         self._meta_at = found.oid if found is not None else None
         self.meta = self._meta = meta.read(store)
         self._written: frozenset[Oid] = frozenset()
         self.changes: list[RefChange] = []  # what ``apply`` is to do, once that is prepared
         self.tips: Mapping[str, Oid] = store.chains()[0]
+        self.places = Places(store, self.tips)
         self._names = {looks(track): track for track in self.tips} | {track: track for track in self.tips}
         self._more: dict[str, list[Link]] = {}
         self._keep: dict[str, frozenset[Oid]] = {}
