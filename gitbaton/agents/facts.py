@@ -843,6 +843,29 @@ def unsaid(facts: Facts, *, asked: bool) -> Facts:
     return replace(facts, asked=prompts, latest=latest, calls=calls, **none)
 
 
+def without(facts: Facts, gone: Callable[[float], bool]) -> Facts:
+    """Facts without the words and commands of moments that are ``gone``."""
+
+    def left(said: KeptPrompt | None) -> KeptPrompt | None:
+        return None if said is not None and gone(said.at) else said
+
+    return replace(
+        facts,
+        asked=tuple(one for one in facts.asked if not gone(one.at)),
+        latest=left(facts.latest),
+        approved=left(facts.approved),
+        listed=left(facts.listed),
+        said=left(facts.said),
+        worked=left(facts.worked),
+        texts=tuple(one for one in facts.texts if not gone(one.at)),
+        commands=tuple(one for one in facts.commands if not gone(one.ended)),
+        checks=tuple(one for one in facts.checks if not gone(one.ended)),
+        failures=tuple(one for one in facts.failures if not gone(one.ran.ended)),
+        unheard=tuple(one for one in facts.unheard if not gone(one.at)),
+        heard_of="" if facts.latest is not None and gone(facts.latest.at) else facts.heard_of,
+    )
+
+
 def usage_of(facts: Facts, since: float, until: float, later: int) -> tuple[str | None, Usage | None]:
     """Return the model that answered last from one moment to another, and the tokens of all requests that were answered there,
     but for those of so many ``later`` prompts; None where they are not known."""

@@ -15,6 +15,7 @@ from gitbaton.checkpoints.store.join import links
 from gitbaton.checkpoints.store.meta import read as read_meta
 from gitbaton.git.objects import TreeEntry, new_object
 from tests.kit import Sandbox
+from tests.kit.talks import Talk
 from tests.kit.tiers import some
 
 SECRETS = ("SECRET-STEP", "SECRET-NOTE", "SECRET-NEXT", "SECRET-DECISION", "SECRET-EXTRA", "SECRET-FILE", "SECRET-STAGED")
@@ -44,6 +45,34 @@ def spilled(repo: Sandbox) -> Sandbox:
     (repo.path / "s.txt").unlink()
     repo.ok("snapshot", "--track", "t", "--step", "after", "--withdraw", "1")
     return repo
+
+
+@pytest.fixture
+def talk(repo: Sandbox, tmp_path: Path) -> Talk:
+    """A session with two turns that changed something, and a checkpoint that was written before them."""
+    repo.ok("snapshot", "--track", "work", "--step", "begun")
+    talk = Talk(repo, tmp_path / "talk.jsonl")
+    talk.fire("start")
+    asked(talk, "tune the xylophone of the neighbour")
+    asked(talk, "and now the piano in the hall")
+    return talk
+
+
+def asked(talk: Talk, prompt: str) -> None:
+    """A turn that changes a file."""
+    talk.fire("prompt", prompt=prompt)
+    talk.ask(prompt)
+    talk.edit("a.txt", prompt)
+    talk.say(f"Done: {prompt}.")
+    talk.stop()
+
+
+def telling(repo: Sandbox, word: bytes) -> list[str]:
+    """The checkpoints of the track, the newest first, and the files of ours, that have a word in them."""
+    rows = repo.git("rev-list", "--first-parent", "refs/baton/tracks/work").split()
+    found = [row for row in rows if word in repo.git("cat-file", "commit", row).encode()]
+    ours = [path for path in (repo.path / ".git/baton").rglob("*") if path.is_file()]
+    return found + [str(path) for path in ours if word in path.read_bytes()]
 
 
 def holding(repo: Sandbox) -> list[str]:
@@ -584,3 +613,36 @@ def test_no_row_of_a_list_says_what_it_said(repo: Sandbox) -> None:
     for words in (("log", "t", "--no-fold"), ("log", "t"), ("log", "--all")):
         told = repo.ok(*words).out
         assert "words to forget" not in told and "a forgotten checkpoint" in told, told
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("options", [(), ("--everywhere",)], ids=["here", "everywhere"])
+def test_a_prompt_that_was_forgotten_is_not_said_again_by_the_next_turn(talk: Talk, options: tuple[str, ...]) -> None:
+    repo = talk.repo
+    ids = [row["id"] for row in repo.ok("log", "--json").json["checkpoints"]][:2]
+    assert telling(repo, b"xylophone") and len(ids) == 2
+    repo.ok("forget", *ids, *options, "--yes")
+    assert telling(repo, b"xylophone") == [] and telling(repo, b"piano") == []
+    asked(talk, "and the violin")
+    assert telling(repo, b"violin") and telling(repo, b"xylophone") == [] and telling(repo, b"piano") == []
+
+
+@pytest.mark.deep
+def test_what_was_forgotten_is_not_read_again_from_the_records_of_a_client(talk: Talk) -> None:
+    repo = talk.repo
+    ids = [row["id"] for row in repo.ok("log", "--json").json["checkpoints"]][:2]
+    repo.ok("forget", *ids, "--everywhere", "--yes")
+    for path in (repo.path / ".git/baton/sessions").iterdir():
+        path.unlink()
+    asked(talk, "and the violin")
+    assert telling(repo, b"xylophone") == [] and telling(repo, b"piano") == []
+
+
+@pytest.mark.deep
+def test_a_later_turn_that_repeats_a_forgotten_prompt_is_named(talk: Talk) -> None:
+    repo = talk.repo
+    later, turn = [row["id"] for row in repo.ok("log", "--json").json["checkpoints"]][:2]
+    done = repo.baton("forget", turn, "--everywhere", "--yes")
+    assert done.code == 1 and f"checkpoint {later[:4]}" in done.out and "repeats its prompt" in done.out
+    repo.ok("forget", later, "--everywhere", "--yes")
+    assert telling(repo, b"xylophone") == []

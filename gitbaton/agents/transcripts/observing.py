@@ -16,17 +16,18 @@ from gitbaton.agents.client import Client, Query, client
 from gitbaton.agents.facts import Command, End, Facts, Test
 from gitbaton.agents.records import may_tell, record_of, signs
 from gitbaton.agents.signs import Answered, Asked, Branch, CommandRun, Edited, Looked, Planned, Record, Sign
-from gitbaton.agents.transcripts.files import blocks, lines_back, opened
+from gitbaton.agents.transcripts.files import blocks, is_forgotten, lines_back, opened
+from gitbaton.agents.transcripts.layout import transcript_ref
 from gitbaton.agents.turns import Deed, one_line
 from gitbaton.base.clients import DATABASES, HookEvent
 from gitbaton.base.codec import Json, canonical, cut, first_line, in_quotes, middle, parse
-from gitbaton.base.errors import RecordError
+from gitbaton.base.errors import RecordError, UsageError
 from gitbaton.base.model import Action, Agent, ClientPlan, Observed, Oid, PlanItem, Prompt, Ran, Running, Stored, TestRun, Told
 from gitbaton.base.system.files import read_regular
 from gitbaton.base.values import TYPE_CHECKING, replace, value
 from gitbaton.checkpoints.baton import Baton
 from gitbaton.checkpoints.store.sessions import inside, written
-from gitbaton.git.repo import put
+from gitbaton.git.repo import Repo, drop, put
 
 if TYPE_CHECKING:
     from sqlite3 import Row
@@ -130,12 +131,21 @@ def look(
         facts = folding.fold(facts, [plan], baton.redactor.text, (), now)
     settings = baton.settings
     whole = settings.observe == "all" and settings.transcripts == "full"
-    facts = facts if whole else folding.unsaid(facts, asked=settings.observe == "all")
+    # What was forgotten of a conversation is still in its client's records, and not to be told apart where these are read anew.
+    anew = before is None and read and _was_forgotten(baton.repo, event)
+    facts = facts if whole and not anew else folding.unsaid(facts, asked=settings.observe == "all" and not anew)
     after = replace(seen, facts=facts)
     alone = not written(event.transcript or "") and event.agent not in DATABASES  # no record will tell of a prompt
     if after != before and (read or alone) and (own or whole):
         put(baton.repo, path, canonical(_document(after)), fresh=f".{os.getpid()}", mode=0o600)
     return replace(after, later=max(0, facts.turns - facts.heard) if end is not None else 0)
+
+
+def _was_forgotten(repo: Repo, event: HookEvent) -> bool:
+    try:
+        return is_forgotten(repo, transcript_ref(event.agent, event.session or ""))
+    except UsageError:  # under such a name nothing is kept
+        return False
 
 
 def _with_prompts(of: Client | None, seen: Seen, found: list[Sign], prompts: Sequence[Asked]) -> list[Sign]:
@@ -182,6 +192,16 @@ def load(path: str) -> Seen | None:
         return Seen(facts=facts, file=file_id, at=at, mark=mark, leaf=leaf, linked=linked, taken=taken, partial=partial)
     except (OSError, RecordError, KeyError, TypeError, ValueError):
         return None
+
+
+def forget(repo: Repo, path: str, gone: Callable[[float], bool]) -> None:
+    """Remove from a state the words and commands of moments that are ``gone``; one that cannot be read goes. Raises OSError."""
+    seen = load(path)
+    if seen is None:
+        with suppress(FileNotFoundError):
+            drop(repo, path)
+    elif (facts := folding.without(seen.facts, gone)) != seen.facts:
+        put(repo, path, canonical(_document(replace(seen, facts=facts))), fresh=f".{os.getpid()}", mode=0o600)
 
 
 def _document(seen: Seen) -> dict[str, Json]:

@@ -5,29 +5,42 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 from types import MappingProxyType
 
-from gitbaton.agents.transcripts import files, sessions_of, transcript_ref
+from gitbaton.agents.transcripts import files, observing, sessions_of, transcript_ref
 from gitbaton.base.clients import NAMES
-from gitbaton.base.codec import canonical, decode, decode_track, document, earlier_ids, in_quotes, message, parse, plain
+from gitbaton.base.codec import (
+    canonical,
+    decode,
+    decode_track,
+    document,
+    earlier_ids,
+    first_line,
+    in_quotes,
+    message,
+    parse,
+    plain,
+)
 from gitbaton.base.errors import (
     MENDS,
     AmbiguousNameError,
+    BatonError,
     NoAnswerError,
     NotFoundError,
     RecordError,
     RefConflictError,
     UsageError,
 )
-from gitbaton.base.model import Checkpoint, Oid, Stored
+from gitbaton.base.model import Checkpoint, Oid, Prompt, Stored
 from gitbaton.base.values import replace, value
 from gitbaton.care.retention.inventory import CheckpointChain, Conversation, Inventory, copies
 from gitbaton.care.retention.removing import Trimmed, draft_removal, locked_removal, moved, rebuilt, retry_under_lock, survey
 from gitbaton.care.scanning.objects import BlobSearch, captured_trees
 from gitbaton.checkpoints.baton import Baton
 from gitbaton.checkpoints.render import first_few, in_shell, some
-from gitbaton.checkpoints.store import CHAINS, NOTES, SAFETY, TIPS, Store, chain_ref, tip_ref
+from gitbaton.checkpoints.store import CHAINS, NOTES, SAFETY, TIPS, Store, chain_ref, sessions, tip_ref
 from gitbaton.checkpoints.store.chain import beside, root_objects
 from gitbaton.checkpoints.store.imported import tombstone
 from gitbaton.checkpoints.store.join import Link, links, plan_notes, telling
@@ -40,12 +53,14 @@ from gitbaton.checkpoints.store.write import NOBODY
 from gitbaton.git import objectlists, questions
 from gitbaton.git.objects import RefChange, author_at, commit_data, new_object, object_id, parse_tree
 from gitbaton.git.publish import publish
+from gitbaton.git.repo import Repo
 
 _PREFIX = re.compile(r"[0-9a-f]{4,64}\Z")
 _NAMED = 20
 _MAX_RECORD = 2 << 20
 _LEAST = 12  # bytes of a compressed blob: below it is empty
 _SHORT = 10
+_TICK = 0.002  # seconds to which a moment is rounded
 
 
 @value
@@ -60,6 +75,7 @@ class Forgetting:
     those of them that the checkpoint before did not have either; ``alone``: those that nothing else holds which stays.
     ``remotes``: those with such a track, as last fetched. ``pinned``: those of the ids, and of what goes along, that are
     pinned. ``cleared``: safety checkpoints that were named; ``turns``: the chains of imported turns that lose any.
+    ``prompts``: of those that were named, what was asked in a session that the checkpoint below did not hold yet.
     ``broken``: refs that cannot be read and stay as they are, each with why: what they hold is unknown."""
 
     ids: tuple[Oid, ...]
@@ -81,6 +97,7 @@ class Forgetting:
     lost: Mapping[Oid, Mapping[tuple[str, str], Oid]] = MappingProxyType({})
     cleared: tuple[Stored, ...] = ()
     turns: tuple[Trimmed, ...] = ()
+    prompts: Mapping[Oid, tuple[Prompt, ...]] = MappingProxyType({})
 
     @property
     def names(self) -> tuple[Oid, ...]:
@@ -143,8 +160,22 @@ def plan(baton: Baton, names: Sequence[str], *, everywhere: bool, held: bool = F
         broken=found.broken,
         cleared=cleared,
         turns=tuple(_without(baton.store, chain, gone) for chain in found.imported if any(s.id in gone for s in chain.items)),
+        prompts={s.id: asked for items in chains for s, asked in _own_prompts(items, ids)},
     )
     return _everywhere(baton, found, made, chains, {copy.ref for copy in holding}) if everywhere else made
+
+
+def _own_prompts(items: Sequence[Stored], ids: Collection[Oid]) -> Iterator[tuple[Stored, tuple[Prompt, ...]]]:
+    """Yield some of a chain's checkpoints with the prompts that the one below does not hold."""
+    for at, stored in enumerate(items):
+        if stored.id in ids and (asked := _asked(stored)):
+            before = {(one.at, one.text) for one in _asked(items[at + 1])} if at + 1 < len(items) else ()
+            yield stored, tuple(one for one in asked if (one.at, one.text) not in before)
+
+
+def _asked(stored: Stored) -> tuple[Prompt, ...]:
+    observed = stored.checkpoint.observed
+    return observed.asked if observed is not None else ()
 
 
 def _ids_of(stored: Stored) -> tuple[Oid, ...]:
@@ -409,10 +440,35 @@ def _remove(baton: Baton, made: Forgetting, *, held: bool) -> list[str]:
         if made.everywhere and NOTES not in made.broken:
             _rewrite_notes(baton, made)
     forget_words(baton.repo)
+    unmarked += _forget_prompts(baton.repo, made)
     baton.store.facts.forget(forgotten)
     busy = [plain(part.chain.name) for part in made.safety if part.chain.ref not in free]
     waiting = [f"a restore is at work in {in_quotes(name)}; its safety checkpoints stay for now" for name in busy]
     return [*unmarked, *revision.warnings, *waiting]
+
+
+def _forget_prompts(repo: Repo, made: Forgetting) -> list[str]:
+    """Take what was said in the turns of forgotten checkpoints out of what is known of their sessions, in every work tree: the
+    next checkpoint of one that goes on would say it again. Return a warning for each file that keeps it."""
+    said = []
+    parts = [(s.checkpoint, s.checkpoint.agent, made.prompts.get(s.id, ())) for s in made.parts]
+    for agent in {(agent.name, agent.session) for _, agent, _ in parts if agent is not None and agent.session}:
+        own = [(c, asked) for c, of, asked in parts if asked and of is not None and (of.name, of.session) == agent]
+        spans = [(min(p.at for p in asked).timestamp(), max(c.created, *(p.at for p in asked)).timestamp()) for c, asked in own]
+        lines = {first_line(p.text) for _, asked in own for p in asked}
+
+        def gone(at: float, spans: Sequence[tuple[float, float]] = spans) -> bool:
+            return any(since - _TICK <= at <= until + _TICK for since, until in spans)
+
+        for _, git_dir, _ in questions.worktrees(repo) if spans else ():
+            path = sessions.state_path(os.path.join(git_dir, "baton"), *agent)
+            for name, work in ((path, partial(sessions.forget, lines=lines)), (path + sessions.FACTS, observing.forget)):
+                try:
+                    if os.path.lexists(name):
+                        work(repo, name, gone)
+                except (OSError, BatonError):
+                    said.append(f"{in_quotes(name)} may hold their words and cannot be written")
+    return said
 
 
 def _turn_ids(store: Store, parts: Iterable[Stored]) -> Iterator[Oid]:

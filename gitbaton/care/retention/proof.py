@@ -214,6 +214,8 @@ def _named_texts(made: Forgetting) -> dict[tuple[str, str], None]:
             *(("extra", text) for _, text in c.extra),
         )
         found |= {(name, text): None for name, text in rows if len(text) >= _LEAST}
+    asked = (one.text for oid in made.ids for one in made.prompts.get(oid, ()))
+    found |= {("prompt", text): None for text in asked if len(text) >= _LEAST}
     return found
 
 

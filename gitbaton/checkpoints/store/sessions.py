@@ -6,7 +6,7 @@ import os
 import re
 import time
 from binascii import crc32
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
 from itertools import accumulate
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 KEPT_SECONDS = 14 * 86_400
+FACTS = ".facts"
+"""What follows the name of a session's state, for the file of what is known of its work."""
 _PLAIN = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
 _MAX_BYTES = 64 << 10
 _MAX_FACTS = 2 << 20
@@ -151,7 +153,7 @@ def asked(session: Session, prompt: str, at: int, redact: Callable[[str], str]) 
 
 def load(repo: Repo, event: HookEvent) -> Session:
     """Read the state of an event's session; empty where nothing readable was left."""
-    return _read(_path(repo.own_dir, event.agent, event.session))
+    return _read(state_path(repo.own_dir, event.agent, event.session))
 
 
 def last(repo: Repo, agent: Agent) -> tuple[Session, float] | None:
@@ -159,7 +161,7 @@ def last(repo: Repo, agent: Agent) -> tuple[Session, float] | None:
     where it left nothing, or that was pruned."""
     linked = os.path.join(repo.layout.common_dir, "worktrees")
     others = [os.path.join(linked, name, "baton") for name in names_in(linked)]
-    paths = [_path(folder, agent.name, agent.session) for folder in (repo.shared_dir, *others)]
+    paths = [state_path(folder, agent.name, agent.session) for folder in (repo.shared_dir, *others)]
     try:
         left = [(os.lstat(path).st_mtime, path) for path in paths if os.path.lexists(path)]
     except OSError:  # it was pruned meanwhile
@@ -209,7 +211,7 @@ def _may_be_new(repo: Repo, of: HookEvent, session: Session, at: float, tip: Sto
 
 def _known(repo: Repo, event: HookEvent | None, *, ended: bool = False) -> list[tuple[HookEvent, Session, float]]:
     """Return the sessions of a work tree that did not end, or all, that of an event first, the others the newest first."""
-    own, found = event and _path(repo.own_dir, event.agent, event.session), []
+    own, found = event and state_path(repo.own_dir, event.agent, event.session), []
     for path, when in _left(os.path.join(repo.layout.git_dir, "baton", "sessions")):
         session = _read(path)
         agent, _, name = os.path.basename(path).partition("-")
@@ -224,7 +226,7 @@ def _known(repo: Repo, event: HookEvent | None, *, ended: bool = False) -> list[
             transcript=session.transcript or None,
         )
         found.append((of, session, max(when, written(session.transcript))))
-    return sorted(found, key=lambda one: (_path(repo.own_dir, one[0].agent, one[0].session) == own, one[2]), reverse=True)
+    return sorted(found, key=lambda one: (state_path(repo.own_dir, one[0].agent, one[0].session) == own, one[2]), reverse=True)
 
 
 def _left(folder: str) -> list[tuple[str, float]]:
@@ -294,7 +296,7 @@ def claim(repo: Repo, event: HookEvent, payload: bytes, caller: str, copies: Cal
 
 def note(repo: Repo, event: HookEvent, **changes: object) -> None:
     """Leave what another session has found out of one: that is no sign of life of it. Raises OSError."""
-    path = _path(repo.own_dir, event.agent, event.session)
+    path = state_path(repo.own_dir, event.agent, event.session)
     with suppress(OSError):
         found = os.lstat(path)
         save(repo, event, **changes)
@@ -314,9 +316,24 @@ def follow(repo: Repo, folder: str, names: Mapping[Oid, Oid]) -> None:
                 os.utime(path, ns=(found.st_atime_ns, found.st_mtime_ns), follow_symlinks=False)
 
 
+def forget(repo: Repo, path: str, gone: Callable[[float], bool], lines: Collection[str]) -> None:
+    """Remove from a state what the user said at moments that are ``gone``, in seconds since 1970, and these first ``lines``;
+    that is no sign of life of it. Raises OSError and BatonError."""
+    session = _read(path)
+    changes: dict[str, object] = {}
+    for name, line in (("asked_first", "task"), ("asked_last", "prompt")):
+        at: int = getattr(session, f"{name}_at")
+        if (at and gone(at / 1000)) or getattr(session, line) in lines:
+            changes |= {name: "", f"{name}_at": 0, line: ""}
+    if changes and session != (left := replace(session, **changes)):
+        found = os.lstat(path)
+        _write(repo, path, left)
+        os.utime(path, ns=(found.st_atime_ns, found.st_mtime_ns), follow_symlinks=False)
+
+
 def heard(repo: Repo, event: HookEvent) -> float:
     """Return the time of a session's last hook, in seconds since 1970; 0 where nothing was left."""
-    return written(_path(repo.own_dir, event.agent, event.session))
+    return written(state_path(repo.own_dir, event.agent, event.session))
 
 
 def with_edited(session: Session, paths: Iterable[str]) -> str:
@@ -351,7 +368,7 @@ def save(repo: Repo, event: HookEvent, **changes: object) -> Session:
     can read it, and those that the repository is shared with. Raises OSError."""
     before = load(repo, event)
     after = replace(before, **changes)
-    path = _path(repo.own_dir, event.agent, event.session)
+    path = state_path(repo.own_dir, event.agent, event.session)
     if after != before:
         _write(repo, path, after)
     else:
@@ -370,7 +387,7 @@ def _write(repo: Repo, path: str, session: Session) -> None:
 
 def facts_path(repo: Repo, event: HookEvent) -> str:
     """Return the file with what is known of the work of an event's session."""
-    return _path(repo.own_dir, event.agent, event.session) + ".facts"
+    return state_path(repo.own_dir, event.agent, event.session) + FACTS
 
 
 def _unread(repo: Repo, of: HookEvent, agent: Agent) -> bool:
@@ -414,7 +431,8 @@ def is_plain(session: str) -> bool:
     return _PLAIN.match(session) is not None
 
 
-def _path(folder: str, agent: str, session: str | None) -> str:
+def state_path(folder: str, agent: str, session: str | None) -> str:
+    """Return the file with the state of a session, in our ``folder`` of a work tree's git directory."""
     session = session or "none"
     if not is_plain(session):
         import hashlib
