@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from itertools import repeat
 
-__all__ = ["TYPE_CHECKING", "cast", "late", "replace", "value", "waiting", "waiting_all", "waits"]
+__all__ = ["TYPE_CHECKING", "all_of", "cast", "late", "replace", "value", "waiting", "waiting_all", "waits"]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -75,8 +75,13 @@ def waiting(kind: type[T], rest: Callable[[str], object], /, **fields: object) -
 
 def waiting_all(kind: type[T], rests: Sequence[Callable[[str], object]], /, **columns: Iterable[object]) -> list[T]:
     """Make many of them at once, of a column of each of some fields."""
-    made = [*map(object.__new__, repeat(kind, len(rests)))]
-    for name, column in {"_rest": rests, **columns}.items():
+    return all_of(kind, len(rests), _rest=rests, **columns)
+
+
+def all_of(kind: type[T], many: int, /, **columns: Iterable[object]) -> list[T]:
+    """Make many values of a class at once, of a column of each field."""
+    made = [*map(object.__new__, repeat(kind, many))]
+    for name, column in columns.items():
         any(map(vars(kind)[name].__set__, made, column))  # of them all, for each returns None
     return made
 

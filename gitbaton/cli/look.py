@@ -74,14 +74,14 @@ class Look:
         """Whether the screen is narrower than most: a line does with fewer words."""
         return self.columns is not None and self.columns < 80
 
-    def ids(self, oids: Iterable[Oid]) -> dict[Oid, Cell]:
+    def ids(self, oids: Iterable[Oid]) -> Mapping[Oid, Cell]:
         """Return checkpoints' ids as cells of one length, four or more digits, as many as make each of them unique here; many
         are unique among each other, and as long as elsewhere, and each cell is made when it is asked for."""
         known = _Ids(oids, self._digits)
-        if len(known.all) > _MANY:  # asking for each takes longer than the list
-            known.shown = next(n for n in count(self._short) if len({oid[:n] for oid in known.all}) == len(known.all))
+        if len(known) > _MANY:  # asking for each takes longer than the list
+            known.shown = next(n for n in count(self._short) if len({oid[:n] for oid in known}) == len(known))
             return known
-        unique = {oid: len(self._abbreviate(oid, known.unique(oid))) for oid in known.all}
+        unique = {oid: len(self._abbreviate(oid, known.unique(oid))) for oid in known}
         shown = max([self._digits, *unique.values()])
         return {oid: ((oid[:digits], "id"), (oid[digits:shown], "")) for oid, digits in unique.items()}
 
@@ -238,11 +238,10 @@ class Look:
             yield "  ".join(parts).rstrip()
 
 
-class _Ids(dict[Oid, Cell]):
+class _Ids(Mapping[Oid, Cell]):
     """Cells of many ids, each made when it is asked for, with ``shown`` digits; ``least``: digits that say which one it is."""
 
     def __init__(self, oids: Iterable[Oid], least: int) -> None:
-        super().__init__()
         self.all, self.least, self.shown = sorted({*oids}), least, 0
 
     def unique(self, oid: Oid) -> int:
@@ -251,10 +250,15 @@ class _Ids(dict[Oid, Cell]):
         beside = (*self.all[max(at - 1, 0) : at], *self.all[at + 1 : at + 2])
         return max([self.least, *(_shared(oid, other) + 1 for other in beside)])
 
-    def __missing__(self, oid: Oid) -> Cell:
+    def __getitem__(self, oid: Oid) -> Cell:
         digits = self.unique(oid)
-        self[oid] = cell = ((oid[:digits], "id"), (oid[digits : self.shown], ""))
-        return cell
+        return (oid[:digits], "id"), (oid[digits : self.shown], "")
+
+    def __iter__(self) -> Iterator[Oid]:
+        return iter(self.all)
+
+    def __len__(self) -> int:
+        return len(self.all)
 
 
 def _shared(one: str, other: str) -> int:

@@ -11,7 +11,7 @@ import pytest
 
 from gitbaton.base.values import replace
 from gitbaton.cli.columns import width
-from gitbaton.cli.look import Column, Look
+from gitbaton.cli.look import Cell, Column, Look
 from tests.kit import Sandbox
 from tests.kit.state import snap
 from tests.kit.tables import each
@@ -59,9 +59,24 @@ def test_an_id_has_as_many_digits_as_are_unique(repo: Sandbox) -> None:
     assert f"  {first[:6]}  " in shown and f"  {second[:6]}  " in shown, "all are of one length"
     coloured = repo.ok("--color", "tracks").out
     assert f"{ESC}1m{first[:6]}{ESC}m" in coloured and f"{ESC}1m{second[:4]}{ESC}m{second[4:6]}" in coloured
-    assert repo.ok("show", first[:6]).out.startswith(f"checkpoint {first}\n")
+    assert repo.ok("show", first[:6]).out.startswith(f"one  {first[:6]}  ")
     repo.git("config", "core.abbrev", "12")
     assert f"  {first[:12]}  " in repo.ok("tracks").out
+
+
+@pytest.mark.deep
+def test_of_many_ids_each_says_which_of_them_it_is(repo: Sandbox) -> None:
+    look = looked(repo)
+    known = [hashlib.sha1(b"%d" % number).hexdigest() for number in range(2000)]
+    known += [known[0][:9] + "x" * 31, known[1][:12] + "x" * 28]
+    cells = dict[str, Cell]()
+    cells |= look.ids(iter([*known, *known[:5]]))
+    assert cells.keys() == set(known)
+    for shown in (cells[oid] for oid in known[:200] + known[-2:]):
+        bold, whole = shown[0][0], look.text(shown)
+        assert len(whole) == 13 and sum(oid.startswith(bold) for oid in known) == 1
+        assert len(bold) == 4 or sum(oid.startswith(bold[:-1]) for oid in known) > 1
+    assert {len(look.text(cell)) for cell in look.ids(known[:1500]).values()} == {10}
 
 
 @pytest.mark.full

@@ -11,7 +11,7 @@ from itertools import groupby
 
 from gitbaton.base.errors import BatonError, NotFoundError, RecordError, UsageError
 from gitbaton.base.model import STEPPING, TURN_ENDED, Oid, Stored, session_key
-from gitbaton.base.values import replace, value
+from gitbaton.base.values import all_of, replace, value
 from gitbaton.care.tools.comparing import tree_now
 from gitbaton.checkpoints.baton import Baton
 from gitbaton.checkpoints.render import names_prompt, path_in_quotes
@@ -149,8 +149,10 @@ def reading_commits(baton: Baton, oids: Iterable[Oid | None]) -> Callable[[], li
 
     def found() -> list[BlamedCommit]:
         told = checked(process.finish(), "log").decode("utf-8", "replace").split("\0") if process is not None else []
-        rows = zip(told[::4], told[1::4], told[2::4], told[3::4], strict=False)
-        return [BlamedCommit(oid=oid.strip(), author=name, created=_moment(at), summary=said) for oid, at, name, said in rows]
+        oids = [oid.strip() for oid in told[:-1:4]]
+        return all_of(
+            BlamedCommit, len(oids), oid=oids, created=map(_moment, told[1::4]), author=told[2::4], summary=told[3::4]
+        )
 
     return found
 

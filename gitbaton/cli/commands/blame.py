@@ -2,7 +2,7 @@
 
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Optional
 
 from gitbaton.base import terminal
@@ -135,7 +135,7 @@ def shown(line: BlamedLine) -> str:
     return plain(line.text.decode("utf-8", "replace").expandtabs(4).rstrip("\r"))
 
 
-def _origin(look: Look, ids: dict[str, Cell], line: BlamedLine, turn: Optional[Span]) -> list[Cell | str]:
+def _origin(look: Look, ids: Mapping[str, Cell], line: BlamedLine, turn: Optional[Span]) -> list[Cell | str]:
     one, behind = line.origin, _title(turn) if turn is not None else ""
     if one is None:
         return [(("now", "drift"),), "", "", "in no checkpoint yet"]

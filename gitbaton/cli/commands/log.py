@@ -421,13 +421,17 @@ class _RowTeller:
 
     def prepare(self) -> None:
         """Find out what is to be known of all rows before the first is told."""
-        rows = self.found.rows
-        own = [row[0] for row in rows if len(row) == 1 and row[0].id in self.listed]
-        steps = [_told(row) for row in rows if row[0].id not in self.listed]
-        beside = (step.target if (step := s.checkpoint.restore) is not None else s.id for s in steps)
-        self.ids = self.look.ids(chain((s.id for s in own), beside))
+        own, ids = list[Stored](), list[Oid]()
+        for row in self.found.rows:
+            if row[0].id not in self.listed:
+                one = _told(row)
+                ids.append(step.target if (step := self._restore(one)) is not None else one.id)
+            elif len(row) == 1:
+                own.append(row[0])
+                ids.append(row[0].id)
+        self.ids = self.look.ids(ids)
         self.changed = _changed(self.baton, own, self.listed)
-        if sum(map(len, rows)) >= MANY:  # of fewer they are sooner read
+        if len(self.listed) >= MANY:  # of fewer they are sooner read
             self.titles.load()
 
     def told(self, entries: "Sequence[list[Stored] | BlamedCommit]") -> Iterator[tuple[Cell | str, ...]]:
@@ -534,28 +538,34 @@ def _drawn(
     beside = at_hand(baton)
     # The commit that a checkpoint stands on is below it, also where both are of one moment.
     found = [entry for _, entry in sorted([*times, *placed(baton, read(), known)], key=lambda pair: pair[0], reverse=True)]
-    ends: dict[str, tuple[int, int]] = {}  # of each track the first row and the last, between which it is drawn
+    begins, ends = dict[str, int](), dict[str, int]()  # the rows between which each track is drawn
     for at, entry in enumerate(found):
-        for track in [entry[0].checkpoint.track] if isinstance(entry, list) else ends.keys() & heads[entry.oid]:
-            ends[track] = (ends[track][0] if track in ends else at), at
-    lane = {track: min(number, _LANES - 1) for number, track in enumerate(ends)}
+        if isinstance(entry, list):
+            track = entry[0].checkpoint.track
+            begins.setdefault(track, at)
+            ends[track] = at
+        else:
+            ends |= dict.fromkeys(begins.keys() & heads[entry.oid], at)
+    lane = {track: min(number, _LANES - 1) for number, track in enumerate(begins)}
     overlapping = {track: overlap_words(beside.of(track)) for track in lane}
     named = [plain(track) + (f" (overlaps: {overlapping[track]})" if overlapping[track] else "") for track in lane]
     names = ["| " * number + name for number, name in enumerate(named[: _LANES - 1])]
     rest = ", ".join(named[_LANES - 1 :])
-    return found, _lanes(look, found, lane, ends, heads), names + (["| " * (_LANES - 1) + rest] if rest else [])
+    span = {track: (at, ends[track]) for track, at in begins.items()}
+    return found, _lanes(look, found, lane, span, heads), names + (["| " * (_LANES - 1) + rest] if rest else [])
 
 
 def _lanes(
     look: Look,
     rows: "Sequence[list[Stored] | BlamedCommit]",
     lane: Mapping[str, int],
-    ends: Mapping[str, tuple[int, int]],
+    span: Mapping[str, tuple[int, int]],
     heads: Mapping[Oid | None, Collection[str]],
 ) -> Iterator[Cell]:
-    """Yield the lanes beside each row; ``heads``: the tracks that stood on a commit."""
+    """Yield the lanes beside each row; ``span``: a track's first row and its last, ``heads``: the tracks that stood on a
+    commit."""
     under_way, moves = [0] * _LANES, dict[int, list[tuple[int, int]]]()
-    for track, (first, last) in ends.items():
+    for track, (first, last) in span.items():
         for at, by in ((first + 1, 1), (max(last, first + 1), -1)):
             moves.setdefault(at, []).append((lane[track], by))
     for at, entry in enumerate(rows):
