@@ -29,6 +29,7 @@ from gitbaton.base.system.process import Process
 from gitbaton.base.values import TYPE_CHECKING, replace, value
 from gitbaton.care.sync.items import (
     OURS,
+    TRIES,
     Choice,
     Exposure,
     Item,
@@ -198,7 +199,9 @@ class _Push:
         self.ours, self.mine, self.refs, self.course = ours.tips, ours.meta, ours.refs, course
         self.seen, self.warnings, self.left, self.shown = seen, warnings, dict(left), line.remote.shown
         self.listed = listed
+        self.compared: ChainComparison
         self.there: Mapping[str, Oid] = {}
+        self.notes: Oid | None = None  # those of the remote now, where others have moved nothing else of what was to go
         self.sends: Sequence[str] = ()
         self.hooked = False
 
@@ -303,7 +306,30 @@ class _Push:
         made = replace(made, warnings=(*made.warnings, *stays), contents=len(self.sends))
         if hits or not self.manner.write or not moving:
             return replace(made, hits=tuple(hits))
-        return self._send(made, {item.oid for item in objects}, rewriting=rewriting)
+        for left in reversed(range(TRIES)):
+            try:
+                return self._send(made, {item.oid for item in objects}, rewriting=rewriting)
+            except RemoteError as error:
+                if not left or self.notes is None:
+                    raise
+                try:
+                    made, more = self._noted_anew(made, self.notes)
+                except RecordError:  # the next look says what is wrong with them
+                    raise error from None
+                keeping.enter_context(stored(self.baton.repo, more))
+                objects += more
+        raise AssertionError
+
+    def _noted_anew(self, made: Pushing, notes: Oid) -> tuple[Pushing, list[NewObject]]:
+        """Return the same push, with our entries in the notes that the remote has now, which every push moves, and the objects
+        that must be written for it: no more than that has to be done before somebody else is faster again."""
+        self.there = {**self.there, NOTES: notes}
+        if not self.line.fetch({NOTES: None}, self.place, seen={NOTES: notes}):
+            raise RemoteError(f"the notes of {in_quotes(self.shown)} go while they are read", "try again", kind="stale")
+        self.compared.seen = replace(self.compared.seen, refs=self.there)
+        noted, objects = notes_move(self.baton, self.compared, made.moves)
+        moves = (move for old in made.moves for move in (noted if old.ref == NOTES else (old,)))
+        return replace(made, moves=tuple(moves)), objects
 
     def _without(self, left: Collection[str], seen: RemoteRefs) -> Choice:
         """Return the choice of tracks, here and there, but for those whose refs are ``left`` out."""
@@ -365,7 +391,9 @@ class _Push:
         store = self.baton.store
         both = metas.union(self.mine, said(store, seen))
         limit = self.baton.clock() + SLACK
-        compared = ChainComparison(store, seen, self.ours, (self.mine, both), self.shown, limit, rewriting=rewriting)
+        compared = self.compared = ChainComparison(
+            store, seen, self.ours, (self.mine, both), self.shown, limit, rewriting=rewriting
+        )
         moves, objects, warnings, left = compared.moves(choice), compared.objects, list(self.warnings), ""
         ours = META in seen.refs or bool(seen.tracks)
         if ours or any(move.action != "refused" for move in moves):  # else nothing of ours is wanted there
@@ -409,7 +437,7 @@ class _Push:
 
     def _send(self, made: Pushing, written: Collection[Oid], *, rewriting: bool) -> Pushing | None:
         """Move the remote's refs; None where it refuses rewriting. ``written``: the objects that git keeps for it."""
-        moves, rows = {move.ref: move for move in made.moves}, list[Pushed]()
+        moves, rows, self.notes = {move.ref: move for move in made.moves}, list[Pushed](), None
         send_contents(self.line, self.sends, self.place)
         try:
             for part in _parts(made.moves):
@@ -425,19 +453,22 @@ class _Push:
         failed = [row for row in rows if row.kind]
         if not failed:
             return made
-        if any(row.kind == "stale" for row in failed):
-            raise self._overtaken([row for row in failed if row.kind == "stale"])
+        if late := [row for row in failed if row.kind == "stale"]:
+            raise self._overtaken(late, nothing=not done)
         alone = [row for row in failed if row.kind in ("hook", "rewrite", "other") and _ATOMIC not in row.reason]
         if rewriting and any(moves[row.ref].action in ("rewrite", "delete") for row in alone):  # it may be that alone
             return None
         raise self._error(failed, len(done))
 
-    def _overtaken(self, rows: Sequence[Pushed]) -> RemoteError:
+    def _overtaken(self, rows: Sequence[Pushed], *, nothing: bool) -> RemoteError:
         """Return why refs did not move from where they were seen: another process moved them, or, where a second look shows
-        nothing new, what git says of it."""
+        nothing new, what git says of it. ``nothing``: whether none has moved."""
         shown, first = in_quotes(self.shown), rows[0]
-        now = self.line.listed(*(row.ref for row in rows), place=self.place)
-        if any(now.get(row.ref) != self.there.get(row.ref) for row in rows):
+        refs = [row.ref for row in rows]
+        now = self.line.listed(*refs, META, place=self.place)
+        moved = {ref for ref in (*refs, META) if now.get(ref) != self.there.get(ref)}
+        self.notes = now.get(NOTES) if moved == {NOTES} and nothing else None
+        if not moved.isdisjoint(refs):
             hint = joins(self.shown) if self.choice.threads else f"git baton sync {in_shell(self.shown)}"
             return RemoteError(f"somebody else pushed to {shown} meanwhile", hint, kind="stale")
         said = f"{shown} does not move {in_quotes(first.ref)}, which nobody else moved: {with_words(first.reason, first.words)}"

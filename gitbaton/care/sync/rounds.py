@@ -8,7 +8,7 @@ from contextlib import contextmanager, nullcontext
 from functools import partial
 from itertools import takewhile
 
-from gitbaton.base.codec import decode_track, entry, in_quotes, timestamp, track_in
+from gitbaton.base.codec import entry, in_quotes, timestamp, track_in
 from gitbaton.base.errors import GitError, NoAnswerError, NotFoundError, RecordError, RefConflictError, RemoteError
 from gitbaton.base.model import Oid
 from gitbaton.base.values import replace
@@ -332,14 +332,16 @@ class _JoinPlan:
 
     def gone(self, remote: str, choice: Choice) -> None:
         """Drop what was fetched of tracks that the remote has no more, where everything in it is dropped."""
-        below = remote_ref(remote, "tracks/")
-        for ref, oid in self.store.objects.refs(below).items() if self.revision.meta.drops else ():
-            track = decode_track(ref.removeprefix(below))
-            if track is not None and choice.takes(("track", track)) and track not in self.seen.tracks and ref not in self.apart:
-                oids = self.store.objects.first_parents(oid)
-                found = list(marks(self.store, oids[:-1]))
-                if oids[-1] == self.store.root and all(mark and self.revision.meta.dropped(mark[1]) for mark in found):
-                    self.revision.also([], [RefChange(name=ref, new=None, old=oid)])
+        fetched = self.store.elsewhere() if self.revision.meta.drops else {}
+        gone = [track for track in fetched if choice.takes(("track", track)) and track not in self.seen.tracks]
+        tips = {fetched_ref(name, track): oid for track in gone for name, oid in fetched[track] if name == remote}
+        left = {ref: oid for ref, oid in tips.items() if ref not in self.apart}
+        walked = self.store.linked([*left.values()])
+        for ref, oid in left.items():
+            oids = walked.get(oid, [oid])
+            found = list(marks(self.store, oids[:-1]))
+            if oids[-1] == self.store.root and all(mark and self.revision.meta.dropped(mark[1]) for mark in found):
+                self.revision.also([], [RefChange(name=ref, new=None, old=oid)])
 
     def rest(self) -> None:
         """Drop what the remote's tombstones name from tracks that nothing was joined to."""

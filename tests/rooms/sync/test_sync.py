@@ -185,6 +185,65 @@ def test_rounds_are_bounded(far: Far) -> None:
 
 
 @pytest.mark.deep
+@pytest.mark.parametrize(("times", "rounds"), [(1, 1), (4, 1), (6, 2)])
+def test_where_others_have_moved_the_notes_alone_these_are_written_anew(far: Far, times: int, rounds: int) -> None:
+    """As every push does, of whatever track; a round is begun anew where that goes on."""
+    a, b = far.first, far.clone()
+    mine, theirs, looks = snap(a, "mine"), list[str](), list[object]()
+
+    class Hasty(Connection):
+        """Before our first pushes the other clone pushes another track."""
+
+        def push(self, *words: object, **more: object) -> object:  # type: ignore[override]
+            if len(theirs) < times:
+                theirs.append(snap(b, f"number {len(theirs)}", "of-b"))
+                ok(b, "push", "--yes")
+            return super().push(*words, **more)  # type: ignore[arg-type]
+
+        def listed(self, *patterns: str, place: str | None = None) -> dict[str, str]:
+            looks.append(patterns)
+            return super().listed(*patterns, place=place)
+
+    with a.open() as baton:
+        line = Hasty(baton.repo, find(baton.repo, None, "."), 60)
+        done = sync(baton, line, Choice(), Manner(agree=lambda _: True), pause=lambda _: None)
+    assert (done.failure, done.rounds) == ("", rounds)
+    assert len(looks) == rounds + times, "and otherwise the remote is looked at once a round"
+    there = far.there()
+    assert {i.id for i in there.chains["t"]} == {mine} and len(there.chains["of-b"]) == times
+    assert all(oid in noted_steps(there) for oid in (mine, *theirs))
+    for clone in (b, a, b):
+        ok(clone, "sync")
+    equal(a, b)
+
+
+@pytest.mark.deep
+def test_notes_are_not_written_anew_where_others_have_dropped_something_meanwhile(far: Far) -> None:
+    a, b = far.first, far.clone()
+    gone = snap(b, "dropped", "of-b")
+    ok(b, "push", "--yes")
+    ok(a, "sync")
+    mine, pushes = snap(a, "mine"), list[object]()
+
+    class Hasty(Connection):
+        """Before our first push the other clone forgets, and pushes that."""
+
+        def push(self, *words: object, **more: object) -> object:  # type: ignore[override]
+            pushes.append(words)
+            if len(pushes) == 1:
+                ok(b, "forget", "--yes", gone)
+                ok(b, "push")
+            return super().push(*words, **more)  # type: ignore[arg-type]
+
+    with a.open() as baton:
+        line = Hasty(baton.repo, find(baton.repo, None, "."), 60)
+        done = sync(baton, line, Choice(), Manner(agree=lambda _: True), pause=lambda _: None)
+    assert (done.failure, done.rounds, len(pushes)) == ("", 2, 2)
+    there = far.there()
+    assert mine in noted_steps(there) and gone not in noted_steps(there) and "of-b" not in there.chains
+
+
+@pytest.mark.deep
 def test_a_track_that_is_rewritten_between_the_look_and_the_fetch_is_looked_at_again(far: Far) -> None:
     a, b, c = far.first, far.clone(), far.clone("c")
     for clone, step in ((b, "dropped"), (c, "other"), (a, "mine")):
