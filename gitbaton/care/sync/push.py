@@ -321,8 +321,8 @@ class _Push:
         raise AssertionError
 
     def _noted_anew(self, made: Pushing, notes: Oid) -> tuple[Pushing, list[NewObject]]:
-        """Return the same push, with our entries in the notes that the remote has now, which every push moves, and the objects
-        that must be written for it: no more than that has to be done before somebody else is faster again."""
+        """Return the push with its entries in the commit of notes that the remote has now, which every push moves, and the
+        objects for that: no more has to be done before another push is faster again."""
         self.there = {**self.there, NOTES: notes}
         if not self.line.fetch({NOTES: None}, self.place, seen={NOTES: notes}):
             raise RemoteError(f"the notes of {in_quotes(self.shown)} go while they are read", "try again", kind="stale")
