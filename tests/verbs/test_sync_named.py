@@ -96,3 +96,24 @@ def test_a_name_is_a_track_first_and_nobody_guesses(far: Far) -> None:
         assert done.code == 129 and "'demo' is a thread and no remote" in done.err
         assert f"git baton {verb} --threads origin demo\n" in done.err
     assert b.here("push", "--threads", "origin", "demo").out == "nothing to push\n"
+
+
+@pytest.mark.deep
+def test_a_track_that_is_nowhere_is_said_with_what_helps(far: Far) -> None:
+    a, b = far.first, far.clone()
+    snap(a, "first")
+    ok(a, "push", "--yes")
+    for verb, said, hint in (
+        ("push", "'nowhere'", "'git baton tracks' lists them"),
+        ("fetch", "'nowhere' at 'origin'", "'git baton fetch --verbose origin' lists those that are there"),
+        ("sync", "'nowhere' at 'origin'", "'git baton fetch --verbose origin' lists those that are there"),
+    ):
+        done = b.here(verb, "origin", "nowhere")
+        assert (done.code, done.out, done.err) == (2, "", f"fatal: there is no track {said}\nhint: {hint}\n")
+    assert ok(b, "fetch", "--verbose", "origin").out.startswith("t: new, 1 checkpoint")
+    assert "t: same" in ok(b, "fetch", "--verbose", "origin").out
+    ok(a, "snapshot", "--track", "lost", "--step", "one")
+    ok(a, "tracks", "delete", "lost", "--yes")
+    assert a.here("push", "origin", "lost").err.endswith(
+        "hint: 'git baton tracks restore lost' brings back the one that was deleted\n"
+    )

@@ -358,7 +358,10 @@ class _Push:
         seen = look(self.line, self.place, everything=True)
         for track in sorted(self.course.named):
             if chain_ref(track) not in self.left and track not in self.ours and track not in seen.tracks:
-                raise NotFoundError(f"there is no track {in_quotes(track)}")
+                from gitbaton.checkpoints.names import comes_back
+
+                hints = comes_back(self.baton.store, track) or ["'git baton tracks' lists them"]
+                raise NotFoundError(f"there is no track {in_quotes(track)}", *hints)
         self.course.named.clear()  # one that goes later is left out
         if not self.line.fetch(dict.fromkeys(self._unknown(seen)), self.place, seen=seen.refs):
             raise RemoteError(f"the refs of {in_quotes(self.shown)} go while they are read", "try again", kind="stale")

@@ -159,7 +159,8 @@ class _Fetch:
         remote = self.line.remote
         for track in self.choice.tracks or ():
             if track not in seen.tracks and fetched_ref(remote.name, track) not in before and track not in (self.ours or ()):
-                raise NotFoundError(f"there is no track {in_quotes(track)} at {in_quotes(remote.shown)}")
+                hint = f"'git baton fetch --verbose {in_shell(remote.shown)}' lists those that are there"
+                raise NotFoundError(f"there is no track {in_quotes(track)} at {in_quotes(remote.shown)}", hint)
 
 
 def _gone(
