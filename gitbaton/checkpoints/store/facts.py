@@ -5,18 +5,18 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime
 from functools import lru_cache
-from itertools import repeat
+from itertools import compress, repeat
 
 from gitbaton import __version__
 from gitbaton.base.codec import earlier_ids, is_canonical, known, payload
 from gitbaton.base.errors import MENDS, BatonError, RecordError
 from gitbaton.base.model import Agent, Carried, Checkpoint, FileState, Oid, Stored, WorktreeId, is_turn
 from gitbaton.base.values import waiting, waiting_all, waits
-from gitbaton.checkpoints.store.sealed import MANY, discard, read_text, sift, write_lines
+from gitbaton.checkpoints.store.sealed import MANY, discard, read_lines, sift, write_lines
 from gitbaton.git.objects import Object, digest, object_id
 from gitbaton.git.repo import Repo
 
@@ -30,7 +30,7 @@ _ABSENT = {"turn": "t", "restore": "r", "imported": "i", "label": "l"}  # fields
 _SAID = {"previous": _PREVIOUS, "carried": _CARRIED, "agent": _SESSION}  # and that have an empty place in the row without one
 _SECOND = len("2026-01-01T00:00:00")  # early records have no more of a work tree's time
 _IDS_ALONE = "-"  # in the place of the kind
-_Row = tuple[str, ...]
+_FIELDS = _FLAGS + 1
 _BESIDE = "SI"  # kinds in no track's chain
 
 
@@ -48,7 +48,7 @@ class RecordFacts:
     def __init__(self, repo: Repo) -> None:
         self.repo, self._folder = repo, repo.shared_dir  # where they are read also once the repository is redirected
         self._path = os.path.join(self._folder, "facts")
-        self._rows: dict[Oid, _Row] | None = None
+        self._rows: dict[Oid, str] | None = None
         self._fresh = 0
         self._ahead: dict[Oid, bytes] = {}
 
@@ -59,27 +59,26 @@ class RecordFacts:
     def load(self) -> int:
         """Read the file, and from now on learn; return how many rows are known. One that is not as it was written has none."""
         if self._rows is None:
-            fields = iter(read_text(self._path, _HEADER).replace("\n", " ").split(" "))
-            self._rows = {row[0]: row for row in zip(*[fields] * (_FLAGS + 1), strict=False)}
+            self._rows = {line[: line.index(" ")]: line for line in read_lines(self._path, _HEADER)}
         return len(self._rows)
 
-    def _row(self, commit: Oid) -> _Row:
-        return (self._rows or {}).get(commit, ())
+    def _row(self, commit: Oid) -> list[str]:
+        return (self._rows or {}).get(commit, "").split(" ")
 
-    def _full(self, commit: Oid) -> _Row:
+    def _full(self, commit: Oid) -> list[str]:
         """Return the row of a commit; empty where none is known, or only its ids are."""
         row = self._row(commit)
-        return row if row and row[_FLAGS][0] != _IDS_ALONE else ()
+        return row if row[1:] and row[_FLAGS][0] != _IDS_ALONE else []
 
     def vouches(self, commit: Oid, oid: Oid) -> bool:
         """Whether the record of a commit, with that id, is known to be canonical and to name its commit's tree."""
         row = self._row(commit)
-        return bool(row) and row[_ID] == oid and "w" in row[_FLAGS]
+        return row[1:2] == [oid] and "w" in row[_FLAGS]
 
     def plain(self, commit: Oid) -> tuple[Oid, Oid] | None:
         """Return the ids of a checkpoint that no other name can mean, and of its head, empty where there is none."""
         row = self._row(commit)
-        return (row[_ID], row[_HEADS]) if row and "p" in row[_FLAGS] else None
+        return (row[_ID], row[_HEADS]) if row[1:] and "p" in row[_FLAGS] else None
 
     def id(self, commit: Oid) -> Oid | None:
         """Return the id of the checkpoint of a commit; None without a row."""
@@ -152,10 +151,11 @@ class RecordFacts:
         if row:
             self._note((oid, *row[1:_BASE], base or "", *row[_BASE + 1 :]))
 
-    def _note(self, row: _Row) -> None:
+    def _note(self, row: Sequence[str]) -> None:
+        line = " ".join(row)
         if self._rows is not None:
-            self._fresh += self._rows.get(row[0]) != row
-            self._rows[row[0]] = row
+            self._fresh += self._rows.get(row[0]) != line
+            self._rows[row[0]] = line
 
     def keep(self, commits: Iterable[Oid] | None = None) -> None:
         """Write what was learned, if that is much, and of chains of tracks no other ``commits``, where they are given; a disk
@@ -168,7 +168,7 @@ class RecordFacts:
                 self.repo,
                 self._path,
                 _HEADER,
-                (" ".join(row) for commit, row in self._rows.items() if commit in there or row[_FLAGS][0] in _BESIDE),
+                (row for commit, row in self._rows.items() if commit in there or row.rpartition(" ")[2][0] in _BESIDE),
             )
         self._fresh = 0
 
@@ -186,12 +186,18 @@ class RecordFacts:
         """Return the checkpoints of commits in a track's chain, by these, of which the rest is read when it is asked for;
         ``foreign`` ones, and those where the id is not ``ours``. Left out is that of which nothing is known that holds for
         whoever wrote it. That a commit can be read is the caller's to know."""
-        known = filter(None, map((self._rows or {}).get, commits))
-        rows = [r for r in known if r[_FLAGS][0] != _IDS_ALONE and (r[_ID] in ours or "w" in r[_FLAGS])]
-        if not rows:
+        known = self._rows or {}
+        commits = [oid for oid in commits if oid in known]
+        lines = [known[oid] for oid in commits]
+        fields = " ".join(lines).split(" ")  # many together are sooner taken apart
+        columns = [fields[at::_FIELDS] for at in range(_FIELDS if lines else 0)]
+        told = zip(*columns[_ID : _ID + 1], *columns[_FLAGS:], strict=True)
+        holds = [flags[0] != _IDS_ALONE and (oid in ours or "w" in flags) for oid, flags in told]
+        if not all(holds):
+            commits, lines, *columns = ([*compress(column, holds)] for column in (commits, lines, *columns))
+        if not lines:
             return {}
-        columns = [*zip(*rows, strict=True)]
-        later = [_Later(self, row) for row in rows]
+        later = [_Later(self, line) for line in lines]
         files = waiting_all(FileState, [one.of_files for one in later], changed=[int(many or 0) for many in columns[_CHANGED]])
         checkpoints = waiting_all(
             Checkpoint,
@@ -206,12 +212,12 @@ class RecordFacts:
             Stored,
             [one.bytes for one in later],
             id=columns[_ID],
-            commit=columns[0],
+            commit=commits,
             tree=columns[_TREE],
             checkpoint=checkpoints,
             foreign=[foreign or oid not in ours for oid in columns[_ID]],
         )
-        return dict(zip(columns[0], stored, strict=True))
+        return dict(zip(commits, stored, strict=True))
 
     def read_ahead(self, items: Iterable[Stored]) -> None:
         """Read at once what waits to be read of checkpoints; until this is called again they need not be read one by one."""
@@ -236,15 +242,21 @@ class RecordFacts:
 class _Later:
     """The record of a commit, of which a row is known: it is read when more is asked for."""
 
-    __slots__ = ("facts", "full", "row")
+    __slots__ = ("facts", "full", "line")
 
-    def __init__(self, facts: RecordFacts, row: _Row) -> None:
-        self.facts, self.row = facts, row
+    def __init__(self, facts: RecordFacts, line: str) -> None:
+        self.facts, self.line = facts, line
         self.full: tuple[bytes, Checkpoint] | None = None
+
+    @property
+    def row(self) -> list[str]:
+        """The row of the commit."""
+        return self.line.split(" ")
 
     def _read(self) -> tuple[bytes, Checkpoint]:
         if self.full is None:
-            raw = self.facts.record(self.row[0], self.row[_ID])
+            commit, oid, _ = self.line.split(" ", 2)
+            raw = self.facts.record(commit, oid)
             self.full = raw, known(raw)
         return self.full
 
@@ -256,9 +268,10 @@ class _Later:
 
     def field(self, name: str) -> object:
         """Return a field of the checkpoint."""
-        if name in _ABSENT and _ABSENT[name] not in self.row[_FLAGS]:
+        row = self.row
+        if name in _ABSENT and _ABSENT[name] not in row[_FLAGS]:
             return None
-        said = self.row[_SAID[name]] if name in _SAID else None
+        said = row[_SAID[name]] if name in _SAID else None
         if name == "carried" and said:
             return waiting(Carried, self.of_carried, id=said)
         if said == "" or name == "previous":

@@ -17,19 +17,14 @@ MANY = 1000
 _TOGETHER = 1000  # lines that are encoded at a time
 
 
-def read_text(path: str, header: str) -> str:
+def read_lines(path: str, header: str) -> list[str]:
     """Return the lines of a file with this header; none of one that is not there, or not as it was written."""
     data = read_or_none(path) or b""
     head, rows = data[: (at := data.find(b"\n") + 1)], memoryview(data)[at:]
     with suppress(UnicodeDecodeError):
         coding = "ascii" if data.isascii() else "utf-8"  # the one is sooner decoded
-        return str(rows, coding, "surrogatepass") if head == _seal(header, (rows,), len(rows)) + b"\n" else ""
-    return ""
-
-
-def read_lines(path: str, header: str) -> list[str]:
-    """Return the same line by line."""
-    return read_text(path, header).split("\n")[:-1]
+        return str(rows, coding, "surrogatepass").split("\n")[:-1] if head == _seal(header, (rows,), len(rows)) + b"\n" else []
+    return []
 
 
 def write_lines(repo: Repo, path: str, header: str, lines: Iterable[str], *, mode: int = 0o666) -> None:
