@@ -146,8 +146,10 @@ class ChainComparison:
             oids = self.store.walk(tip)
             if oids[-1] != self.store.root:
                 raise RecordError(f"the chain at {tip} does not begin at the root")
-            found = list(marks(self.store, oids[-2::-1]))
-            known = [mark[1] for mark in found if mark is not None]
+            found, met = oids[-2::-1], self.store.met
+            unknown = [oid for oid in found if oid not in met]
+            met |= {oid: mark[1] for oid, mark in zip(unknown, marks(self.store, unknown), strict=True) if mark is not None}
+            known = [met[oid] for oid in found if oid in met]
             self._ids[tip] = known if len(known) == len(found) else [link.id for link in links(self.store, track, tip)]
         return self._ids[tip]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from itertools import takewhile
 
@@ -44,10 +44,11 @@ from gitbaton.checkpoints.baton import Baton
 from gitbaton.checkpoints.render import in_shell
 from gitbaton.checkpoints.store import CHAINS, NOTES, chain_ref, signatures, state, tip_ref
 from gitbaton.checkpoints.store import meta as metas
-from gitbaton.checkpoints.store.join import Link, Mark, having, marks, news, reading_ahead
+from gitbaton.checkpoints.store.join import Link, Mark, apart, having, marks, news, reading_ahead
 from gitbaton.checkpoints.store.read import SLACK
 from gitbaton.checkpoints.store.refs import META, fetched_ref, remote_ref, signatures_ref
 from gitbaton.checkpoints.store.revision import Revision
+from gitbaton.checkpoints.store.sealed import MANY
 from gitbaton.git.objects import RefChange
 from gitbaton.git.remotes import Connection, typed
 from gitbaton.langgraph.threads.names import LATE
@@ -255,12 +256,23 @@ class _JoinPlan:
     @contextmanager
     def ahead(self, tracks: Mapping[str, Oid]) -> Iterator[None]:
         """Walk the chains of the fetched tracks that differ from ours, and these, at once, and read what came."""
-        both = [(track, oid, self.tips.get(track)) for track, oid in tracks.items() if oid != self.tips.get(track)]
+        both = [(track, oid, self.tips.get(track)) for track, oid in sorted(tracks.items()) if oid != self.tips.get(track)]
         with (
             self.store.ahead([oid for _, *pair in both for oid in pair if oid is not None]),
             reading_ahead(self.store, (self._above(*row) for row in both)),
         ):
-            yield
+            order = [at for _, oid, tip in both if tip is not None for at in self._compared(oid, tip)]
+            with self.store.streaming(order if len(order) >= MANY else []):
+                yield
+
+    def _compared(self, oid: Oid, tip: Oid) -> list[Oid]:
+        """Return the commits of a fetched chain and ours that are compared in this order, where nothing but a prune is seen."""
+        if not self.revision.meta.drops:
+            return []
+        with suppress(GitError):  # it is said where the track is joined
+            mine, more = apart(self.store, self.store.walk(tip)[-2::-1], self.store.walk(oid))
+            return [*mine, *more] if mine else []
+        return []
 
     def _above(self, track: str, oid: Oid, tip: Oid | None) -> tuple[str, Sequence[Oid]]:
         """Return a track, and the commits of its fetched chain that ours has not; all but the root where it has none of it."""

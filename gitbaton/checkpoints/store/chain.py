@@ -119,6 +119,7 @@ class Chains:
         self._stream: Iterator[Object | None] = iter(())
         self._next = 0
         self.rows: dict[tuple[str, Oid | bytes], Any] | None = None  # what ``join`` has read, by track and commit or message
+        self.met: dict[Oid, Oid] = {}  # the ids of checkpoints that a join has compared, by their commits
         self.metas: Mapping[Oid, Any] = {}  # what ``meta`` has read, by its trees
         self.kept: KeptChains | None = None  # chains that were read, by their tips
         self.pick: Callable[[Sequence[Oid], int | None], dict[Oid, list[Oid]]] | None = None  # where only some are wanted

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from functools import cached_property
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from types import MappingProxyType
 from typing import cast
 
@@ -135,9 +135,9 @@ def news(store: Store, track: str, start: Oid, meta: Meta = NOTHING) -> list[Lin
     own = dict.fromkeys(_commits(store, track, tip.oid)) if tip is not None else {}
     oids = store.walk(start)
     common = next((place for place, oid in enumerate(oids) if oid in own), None)
-    more, there = oids[:common], frozenset(oids)
-    if meta.drops and tip is not None and tip.oid not in there and (common is not None or more.pop() == store.root):
-        here = dict(_bodies(store, [oid for oid in own if oid not in there]))
+    if meta.drops and tip is not None and tip.oid not in oids and (common is not None or oids[-1] == store.root):
+        mine, more = apart(store, own, oids)
+        here = dict(_bodies(store, mine))
         kept = not any(map(meta.dropped, here))  # else what was dropped meanwhile has to go
         if kept and all(oid and (meta.dropped(oid) or here.get(oid) == body) for oid, body in _bodies(store, more)):
             return []
@@ -146,15 +146,25 @@ def news(store: Store, track: str, start: Oid, meta: Meta = NOTHING) -> list[Lin
     return linked(store, track, oids[:common][::-1])
 
 
+def apart(store: Store, own: Collection[Oid], there: Sequence[Oid]) -> tuple[list[Oid], list[Oid]]:
+    """Return the commits of a chain, the oldest first and without its root, that another one, newest first, has not, and those
+    of the other above the newest that both have, in these orders."""
+    theirs, end = frozenset(there), {*own, store.root}
+    return [oid for oid in own if oid not in theirs], [*takewhile(lambda oid: oid not in end, there)]
+
+
 def _bodies(store: Store, oids: Sequence[Oid]) -> Iterator[tuple[Oid, RawCommit]]:
     """Yield the ids of the checkpoints at chain commits, empty for none, with the commits but for their places in a chain."""
-    for found in store.objects.read_many(oids, MAX_COMMIT):
+    for at, found in zip(oids, store.commits(oids), strict=True):
         raw = payload_in(found.data) if found is not None and found.data is not None else b""
         if found is None or found.data is None or not raw:
             yield "", RawCommit(tree="", parents=(), author=b"", message=b"")
             continue
-        commit = parse_commit(found.data)
-        yield object_id(store.objects.algorithm, "blob", raw), replace(commit, parents=commit.parents[1:])
+        commit, mark = parse_commit(found.data), _mark(store, raw)
+        oid = object_id(store.objects.algorithm, "blob", raw) if mark is None else mark[1]
+        if mark is not None:
+            store.met[at] = oid
+        yield oid, replace(commit, parents=commit.parents[1:])
 
 
 def _commits(store: Store, track: str, start: Oid | None) -> list[Oid]:
