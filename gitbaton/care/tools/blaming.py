@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from itertools import groupby
 
 from gitbaton.base.errors import BatonError, NotFoundError, RecordError, UsageError
-from gitbaton.base.model import STEPPING, TURN_ENDED, Oid, Stored, session_key
+from gitbaton.base.model import STEPPING, TURN_ENDED, Oid, Restore, Stored, session_key
 from gitbaton.base.values import all_of, replace, value
 from gitbaton.care.tools.comparing import tree_now
 from gitbaton.checkpoints.baton import Baton
 from gitbaton.checkpoints.render import names_prompt, path_in_quotes
 from gitbaton.checkpoints.store import SAFETY
+from gitbaton.checkpoints.store.facts import Outline
 from gitbaton.checkpoints.store.imported import makers
 from gitbaton.checkpoints.store.turns import Span, begun_at, since, span_of, turns, until, windows
 from gitbaton.git.objects import commit_data, new_object, parse_commit
@@ -32,6 +33,41 @@ _LARGE = 1 << 30  # bytes of a file: git blame reads it whole, too
 _NOBODY = b"gitbaton <> %d +0000"
 
 _Held = dict[Oid, dict[str, Oid]]  # of a commit the names that the file has there, and its content
+
+
+@value
+class _Moment:
+    """A checkpoint that was read, as far as it counts for what was there before what, by the names that it has in outline."""
+
+    track: str
+    id: Oid
+    commit: Oid
+    tree: Oid
+    head: Oid | None
+    previous: Oid | None
+    created: datetime
+    place: datetime | None
+    restore: Restore | None
+    stored: Callable[[], Stored]
+
+
+_Moments = Sequence[_Moment | Outline]
+
+
+def _as_read(stored: Stored) -> _Moment:
+    c = stored.checkpoint
+    return _Moment(
+        track=c.track,
+        id=stored.id,
+        commit=stored.commit,
+        tree=stored.tree,
+        head=c.head,
+        previous=c.previous,
+        created=c.created,
+        place=c.files.worktree.created if c.files is not None else None,
+        restore=c.restore,
+        stored=lambda: stored,
+    )
 
 
 @value
@@ -69,19 +105,20 @@ def blame(
     scratch ``folder`` takes the objects that are made; with ``at`` the repository is redirected to it already. Raises
     NotFoundError for a path that no snapshot would hold, UsageError for a range that git does not take.
     """
-    whole = baton.store.surely(lambda brief: baton.store.whole(brief=brief))
-    items = [s for s in whole.items if s.checkpoint.files is not None]
+    history = baton.store.surely(lambda brief: baton.store.whole(brief=brief))
+    items: _Moments = [*history.outlines, *map(_as_read, history.items)]
+    items = [one for one in items if one.place is not None]
     before_steps = [s for states in safety_chains(baton) for s in states]
-    brought = [s for s in before_steps if s.checkpoint.restore and s.checkpoint.restore.op not in STEPPING]
+    brought: _Moments = [_as_read(s) for s in before_steps if s.checkpoint.restore and s.checkpoint.restore.op not in STEPPING]
     known = dict[str, dict[Oid, Oid]]()
     if at is None:
         head, looked = baton.head()[0].oid, list[tuple[Oid, list[str]]]()
-        known[path] = _contents(
-            baton, _places(items), path, lambda: looked.append(tree_now(baton, items[0] if items else None, folder))
-        )
+        newest = max(items, key=lambda one: (one.created, one.id), default=None)
+        last = newest.stored() if newest is not None else None
+        known[path] = _contents(baton, _places(items), path, lambda: looked.append(tree_now(baton, last, folder)))
         tree, warnings = looked[0]
     else:
-        items, brought = ([s for s in some if s.checkpoint.created < at.created + _SECOND] for some in (items, brought))
+        items, brought = ([one for one in some if one.created < at.created + _SECOND] for some in (items, brought))
         above = baton.repo.objects.first_parents(at.oid, 2)
         head, tree, warnings = (above[1] if above[1:] else None), baton.store.base_tree(at.oid), []
     git = baton.repo.git
@@ -90,11 +127,11 @@ def blame(
     author = _NOBODY % int(baton.clock().timestamp())
     now = new_object(baton.repo.layout.algorithm, "commit", commit_data(tree=tree, parents=(), author=author, message=b"now\n"))
     baton.repo.objects.write([now])
-    checkpoints = {s.commit: s for s in items}
+    checkpoints = {one.commit: one for one in items}
     asked = [word for given in ranges for word in ("-L", given)]
-    names = [path]
+    names, moments = [path], _in_order(items, brought)
     while True:
-        parents, held = _parents(baton, [*items, *brought], names, now.oid, head, known)
+        parents, held = _parents(baton, moments, names, now.oid, head, known)
         first, rounds = _first_alone(parents, held, checkpoints), 2
         while True:
             # git blame follows these parents instead of the commits' own: its -S is made for histories that git does not know.
@@ -338,7 +375,7 @@ def safety_chains(baton: Baton) -> Iterator[tuple[Stored, ...]]:
 
 def _parents(
     baton: Baton,
-    moments: Sequence[Stored],
+    moments: _Moments,
     names: Sequence[str],
     now: Oid,
     head: Oid | None,
@@ -348,26 +385,24 @@ def _parents(
     the file is in each, by name. ``contents``: by name what ``_contents`` says of ``_places``, as far as that is known; the
     rest is put in.
 
-    ``moments`` are the checkpoints and the states before restores. A checkpoint has the one before it, what was restored in its
-    work tree since, the newest of every other track then, and its head. A commit has the newest checkpoint of every track
-    before the first that knows it, what was restored since in any work tree, then its own parents. A checkpoint in which the
-    file is as in an earlier one is that one. So every arrow leads to what was there before.
+    ``moments`` are the checkpoints and the states before restores, the oldest first. A checkpoint has the one before it, what
+    was restored in its work tree since, the newest of every other track then, and its head. A commit has the newest checkpoint
+    of every track before the first that knows it, what was restored since in any work tree, then its own parents. A checkpoint
+    in which the file is as in an earlier one is that one. So every arrow leads to what was there before.
     """
-    moments = _in_order(moments)
-    items = [s for s in moments if s.checkpoint.restore is None]
-    heads = dict.fromkeys(s.checkpoint.head for s in items if s.checkpoint.head)
+    items = [one for one in moments if one.restore is None]
+    heads = dict.fromkeys(one.head for one in items if one.head)
     held: _Held = {}
     for name in names:
         if name not in contents:
             contents[name] = _contents(baton, _places(items), name)
         there = contents[name]
-        for commit, found in (
-            (oid, there.get(tree)) for oid, tree in (*((s.commit, s.tree) for s in items), *((head, head) for head in heads))
-        ):
+        for commit, tree in (*((one.commit, one.tree) for one in items), *((head, head) for head in heads)):
+            found = there.get(tree)
             if found is not None:
                 held[commit] = {**held.get(commit, {}), name: found}
-    known = _commits(baton, [*(s.checkpoint.head for s in items), head])
-    commit_of = {s.id: s.commit for s in items}
+    known = _commits(baton, [*heads, head])
+    commit_of = {one.id: one.commit for one in items}
     parents: dict[Oid, list[Oid]] = {}
     first: dict[tuple[tuple[str, Oid], ...], Oid] = {}
     newest: dict[str, Oid] = {}  # of each track
@@ -396,22 +431,22 @@ def _parents(
                 todo += above
         return [oid]
 
-    for stored in moments:
-        done, track, place = stored.checkpoint.restore, stored.checkpoint.track, _place(stored)
+    for one in moments:
+        done, track, place, commit = one.restore, one.track, one.place, one.commit
         if done is not None:
             if done.target in passed:  # a clock may have been ahead
                 brought.setdefault(place, []).append(stands(commit_of[done.target]))
                 met.clear()
             continue
-        passed.add(stored.id)
-        base, restored, it = arrive(stored.checkpoint.head), brought.pop(place, []), stands(stored.commit)
+        passed.add(one.id)
+        base, restored, it = arrive(one.head), brought.pop(place, []), stands(commit)
         if restored or newest.get(track) != it:
             met.clear()
-        if it == stored.commit:
+        if it == commit:
             # Of the other tracks in one work tree the newest holds what its files were before.
             others = [found for name, found in newest.items() if places.get(name) != place and found in held]
             own = [found for found in (last.get(place), newest.get(track)) if found]
-            parents[stored.commit] = list(dict.fromkeys([*own, *restored, *others, *base]))
+            parents[commit] = list(dict.fromkeys([*own, *restored, *others, *base]))
         newest[track] = last[place] = it
         places[track] = place
     base = arrive(head)
@@ -420,7 +455,7 @@ def _parents(
     return parents, held
 
 
-def _first_alone(parents: Mapping[Oid, Sequence[Oid]], held: _Held, checkpoints: Mapping[Oid, Stored]) -> set[Oid]:
+def _first_alone(parents: Mapping[Oid, Sequence[Oid]], held: _Held, checkpoints: Container[Oid]) -> set[Oid]:
     """Return the checkpoints that may pass lines to their first parent alone until a line turns out to have come back: git
     compares whole files with each parent. Not where the file has another name there, nor where it is the same in another
     parent."""
@@ -464,31 +499,30 @@ def _among(texts: set[bytes], data: bytes) -> set[bytes]:
     return {text for text in texts if b"\n%b\n" % text in framed}
 
 
-def _in_order(moments: Sequence[Stored]) -> list[Stored]:
+def _in_order(items: _Moments, brought: _Moments) -> _Moments:
     """Sort by time, and where times are equal as in their chain."""
-    known = {s.id: s for s in moments}
+    moments = sorted((*items, *brought), key=lambda one: one.created)
+    if len({one.created for one in moments}) == len(moments):
+        return moments
+    known = {one.id: one for one in moments}
 
-    def after(stored: Stored) -> int:
-        before, count = known.get(stored.checkpoint.previous or ""), 0
-        while before is not None and before.checkpoint.created == stored.checkpoint.created:
-            before, count = known.get(before.checkpoint.previous or ""), count + 1
+    def after(one: _Moment | Outline) -> int:
+        above, count = known.get(one.previous or ""), 0
+        while above is not None and above.created == one.created:
+            above, count = known.get(above.previous or ""), count + 1
         return count
 
-    found = list[Stored]()
-    for _, group in groupby(sorted(moments, key=lambda s: s.checkpoint.created), key=lambda s: s.checkpoint.created):
-        together = list(group)
-        found += sorted(together, key=after) if len(together) > 1 else together
+    found = list[_Moment | Outline]()
+    for _, group in groupby(moments, key=lambda one: one.created):
+        together = sorted(group, key=lambda one: one.id, reverse=True)
+        found += sorted(together, key=lambda one: (after(one), one.restore is not None))
     return found
 
 
-def _place(stored: Stored) -> datetime | None:
-    """Return the work tree that a checkpoint was taken in, by the time that gitbaton met it."""
-    return stored.checkpoint.files.worktree.created if stored.checkpoint.files else None
-
-
-def _places(items: Sequence[Stored]) -> list[Oid]:
+def _places(items: _Moments) -> list[Oid]:
     """Return the trees of checkpoints, and their heads, in which a file is looked for."""
-    return [*dict.fromkeys(s.tree for s in items), *dict.fromkeys(s.checkpoint.head for s in items if s.checkpoint.head)]
+    trees = dict.fromkeys(one.tree for one in items)
+    return [*trees, *dict.fromkeys(one.head for one in items if one.head)]
 
 
 def _contents(
@@ -517,17 +551,20 @@ def _commits(baton: Baton, heads: Iterable[Oid | None]) -> dict[Oid, list[Oid]]:
     return {oid: parents for oid, *parents in (line.split() for line in said.splitlines())}
 
 
-def _lines(told: bytes, checkpoints: Mapping[Oid, Stored], now: Oid) -> Iterator[BlamedLine]:
+def _lines(told: bytes, checkpoints: Mapping[Oid, _Moment | Outline], now: Oid) -> Iterator[BlamedLine]:
     """Parse the output of ``git blame --porcelain``."""
+    found: dict[Oid, Stored] = {}
     facts: dict[Oid, dict[bytes, bytes]] = {}
     oid, then, number = "", 0, 0
     for row in told.split(b"\n"):
         if row.startswith(b"\t"):
-            about = facts[oid]
+            about, one = facts[oid], checkpoints.get(oid)
+            if one is not None and oid not in found:
+                found[oid] = one.stored()
             yield BlamedLine(
                 number=number,
                 text=row[1:],
-                origin=checkpoints.get(oid) or (None if oid == now else _commit(oid, about)),
+                origin=found.get(oid) or (None if oid == now else _commit(oid, about)),
                 path=_unquoted(about[b"filename"]),
                 then=then,
             )

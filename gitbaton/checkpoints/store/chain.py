@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import lru_cache
+from itertools import islice
 from operator import attrgetter
 from types import MappingProxyType
 
@@ -14,7 +15,7 @@ from gitbaton.base.codec import ROOT_MESSAGE, decode, decode_track, earlier_ids,
 from gitbaton.base.errors import MENDS, BatonError, GitError, GitTimeoutError, NotFoundError, RecordError, RefConflictError
 from gitbaton.base.model import BESIDE, STEPPING, UNBORN, Checkpoint, Oid, Stored
 from gitbaton.base.values import TYPE_CHECKING, replace, value, waits
-from gitbaton.checkpoints.store.facts import RecordFacts
+from gitbaton.checkpoints.store.facts import Outline, RecordFacts
 from gitbaton.checkpoints.store.provenance import IMPORTS, STATES, Ours, of_track
 from gitbaton.checkpoints.store.refs import (
     CHAINS,
@@ -67,7 +68,7 @@ _FEW = 100  # refs that are sooner looked at one by one than in a listing of all
 
 _AGE = attrgetter("checkpoint.created", "id")
 
-KeptChains = dict[tuple[str | None, Oid], tuple[Stored, ...]]  # by the track and the tip
+KeptChains = dict[tuple[str | None, Oid], Sequence[Stored | Outline]]  # by the track and the tip
 
 
 @value
@@ -81,11 +82,12 @@ class Problem:
 @value
 class History:
     """Checkpoints, newest first, and what could not be read among them; ``origins``: the remotes of those that only they have
-    of tracks that exist here, too."""
+    of tracks that exist here, too. ``outlines``: further ones, in no order, where chains are read in brief and kept."""
 
     items: tuple[Stored, ...]
     problems: tuple[Problem, ...] = ()
     origins: Mapping[Oid, tuple[str, ...]] = MappingProxyType({})
+    outlines: tuple[Outline, ...] = ()
 
 
 def newest_first(items: Iterable[Stored]) -> tuple[Stored, ...]:
@@ -212,10 +214,12 @@ class Chains:
 
     def tips_of(self, chains: Mapping[str, Oid]) -> History:
         """Return the newest checkpoints of tracks by their chains' tips, newest first."""
-        items: list[Stored] = []
+        known = {key: kept[0] for key in chains.items() if (kept := (self.kept or {}).get(key)) is not None}
+        items = [one if isinstance(one, Stored) else one.stored() for one in known.values()]
         problems: list[Problem] = []
-        read = self.objects.read_many(list(chains.values()), MAX_COMMIT)
-        for (track, oid), found in zip(chains.items(), read, strict=True):
+        asked = [key for key in chains.items() if key not in known]
+        read = self.objects.read_many([oid for _, oid in asked], MAX_COMMIT)
+        for (track, oid), found in zip(asked, read, strict=True):
             try:
                 items.append(self.stored(found, track, oid))
             except RecordError as error:
@@ -486,22 +490,22 @@ class Chains:
             import hashlib  # noqa: F401 - then objects are named by it, which is worth it for so many
 
             self.facts.load()
-        brief = [self.in_brief(track, oids) for (_, track, _), oids in zip(asked, listed, strict=True)]
+        known = self.outlines if self.kept is not None else self.in_brief
+        brief = [known(track, oids) for (_, track, _), oids in zip(asked, listed, strict=True)]
         rest = [[o for o in oids if o not in of and o != self.root] for oids, of in zip(listed, brief, strict=True)]
         read = self.objects.read_many([o for left in rest for o in left], MAX_COMMIT)
         for (ref, track, oid), oids, of, left in zip(asked, listed, brief, rest, strict=True):
-            history, alone = History(items=tuple(of.values())), not left and len({s.id for s in of.values()}) == len(of)
+            alone = not left and len({one.id for one in of.values()}) == len(of)
             found = [] if alone else [of[one] if one in of else next(read) if one != self.root else None for one in oids]
             first = found[0] if found and oids[0] == oid else True
             try:
                 if oid not in links or first is None or (isinstance(first, Object) and first.kind != "commit"):
                     yield self.chain(ref, track)
+                elif alone:
+                    yield self._told(track, oids, [*of.values()])
                 else:
-                    if not alone:
-                        with self.reading(track):
-                            history = self._read(ref, track, oids, iter(found))
-                    if self.kept is not None and oids == [*(s.commit for s in history.items), self.root]:
-                        self.kept[track, oid] = history.items
+                    with self.reading(track):
+                        history = self._read(ref, track, oids, iter(found))
                     yield history
             except (RecordError, NotFoundError, GitError) as error:
                 yield error
@@ -513,22 +517,32 @@ class Chains:
         ours, strange = self.ours.among(of_track(track)), self._is_strange(track)
         return self.facts.stored(track, oids, ours, foreign=strange)
 
+    def outlines(self, track: str | None, oids: Sequence[Oid]) -> dict[Oid, Outline]:
+        """Return what ``in_brief`` does, in outline."""
+        if track is None or not self._brief:
+            return {}
+        return self.facts.outlines(track, oids, self.ours.among(of_track(track)), foreign=self._is_strange(track))
+
     def _read(
         self,
         ref: str,
         track: str | None,
         oids: Sequence[Oid],
-        found: Iterator[Object | Stored | None],
+        found: Iterator[Object | Stored | Outline | None],
         limit: int | None = None,
     ) -> History:
         """Return the checkpoints of a chain at some of its commits."""
-        items: list[Stored] = []
-        problems: list[Problem] = []
-        for stored in self._walk(ref, track, oids, found):
-            if limit is not None and len(items) + len(problems) >= limit:
-                break
-            (items if isinstance(stored, Stored) else problems).append(stored)  # type: ignore[arg-type]
-        return History(items=tuple(items), problems=tuple(problems))
+        walked = list(islice(self._walk(ref, track, oids, found), limit))
+        known = [one for one in walked if not isinstance(one, Problem)]
+        return self._told(track, oids, known, tuple(one for one in walked if isinstance(one, Problem)))
+
+    def _told(
+        self, track: str | None, oids: Sequence[Oid], known: Sequence[Stored | Outline], problems: tuple[Problem, ...] = ()
+    ) -> History:
+        if self.kept is not None and oids == [*(one.commit for one in known), self.root]:
+            self.kept[track, oids[0]] = known
+        items, outlines = parted(known)
+        return History(items=tuple(items), problems=problems, outlines=tuple(outlines))
 
     def below(self, start: Stored, limit: int | None = None) -> History:
         """Return a checkpoint and those below it in its chain, as ``history``."""
@@ -539,14 +553,14 @@ class Chains:
             own = self.objects.info(chain_ref(track))
             have = set(self.objects.first_parents(own.oid)) if own is not None else set()
             items = [one if one.commit in have else replace(one, foreign=True) for one in items]
-        return History(items=tuple(items), problems=tuple(one for one in found if not isinstance(one, Stored)))
+        return History(items=tuple(items), problems=tuple(one for one in found if isinstance(one, Problem)))
 
     def newest(self, tip: Stored, known: Mapping[Oid, Object] = MappingProxyType({})) -> Iterator[Stored]:
         """Yield a tip and the checkpoints below it, one by one: for the first few of a long chain. A broken record ends it.
         ``known``: commits that ``near`` has read."""
         kept = (self.kept or {}).get((_chain_of(tip), tip.commit))
         if kept is not None:
-            yield from kept
+            yield from (one if isinstance(one, Stored) else one.stored() for one in kept)
             return
         yield tip
         found = known.get(tip.commit) or self.objects.read(tip.commit)
@@ -576,7 +590,8 @@ class Chains:
 
     @contextmanager
     def keeping(self) -> Iterator[None]:
-        """Keep the chains that are read whole until the end of the block: ``newest`` does not read them again."""
+        """Keep the chains that are read whole until the end of the block: ``newest`` does not read them again. Those that
+        ``ahead`` reads in brief are known in outline."""
         kept: KeptChains = {}
         self.kept = kept
         try:
@@ -591,8 +606,8 @@ class Chains:
         return None if found is None else self.stored(found, track, found.oid)
 
     def _walk(
-        self, ref: str, track: str | None, oids: Sequence[Oid], read: Iterator[Object | Stored | None]
-    ) -> Iterator[Stored | Problem]:
+        self, ref: str, track: str | None, oids: Sequence[Oid], read: Iterator[Object | Stored | Outline | None]
+    ) -> Iterator[Stored | Outline | Problem]:
         """Yield the checkpoints of a chain; broken records in a row are one problem, and too many end the walk.
 
         An id that stands there twice counts where it is newest: a server that lets nothing be rewritten gets it again.
@@ -603,7 +618,7 @@ class Chains:
             if oid == self.root:
                 break
             try:
-                stored = found if isinstance(found, Stored) else self.stored(found, track, oid)
+                stored = found if isinstance(found, (Stored, Outline)) else self.stored(found, track, oid)
             except RecordError as error:
                 reason = error.message if found is not None else "it cannot be read, nor what lies below it"
                 broken.append(Problem(where=f"{ref}, commit {oid}", reason=reason))
@@ -672,6 +687,12 @@ def payload_in(data: bytes) -> bytes:
         return payload(data.partition(b"\n\n")[2])
     except RecordError:
         return b""
+
+
+def parted(items: Collection[Stored | Outline]) -> tuple[list[Stored], list[Outline]]:
+    """Part checkpoints in those that were read, or wait for it, and those that are known in outline."""
+    read = [one for one in items if isinstance(one, Stored)]
+    return read, [one for one in items if isinstance(one, Outline)] if len(read) < len(items) else []
 
 
 def _chain_of(start: Stored) -> str | None:

@@ -14,7 +14,7 @@ from itertools import compress, repeat
 from gitbaton import __version__
 from gitbaton.base.codec import earlier_ids, is_canonical, known, payload
 from gitbaton.base.errors import MENDS, BatonError, RecordError
-from gitbaton.base.model import Agent, Carried, Checkpoint, FileState, Oid, Stored, WorktreeId, is_turn
+from gitbaton.base.model import Agent, Carried, Checkpoint, FileState, Oid, Restore, Stored, WorktreeId, is_turn
 from gitbaton.base.values import waiting, waiting_all, waits
 from gitbaton.checkpoints.store.sealed import MANY, discard, read_lines, sift, write_lines
 from gitbaton.git.objects import Object, digest, object_id
@@ -84,10 +84,10 @@ class RecordFacts:
         """Return the id of the checkpoint of a commit; None without a row."""
         return row[_ID] if (row := self._full(commit)) else None
 
-    def turn(self, commit: Oid) -> tuple[str, Oid] | None:
-        """Return the flags ``t``, ``e`` and ``s`` of a commit's row, which tell of a turn, and the checkpoint that the turn
+    def turn(self, one: Stored | Outline) -> tuple[str, Oid] | None:
+        """Return the flags ``t``, ``e`` and ``s`` of a checkpoint's row, which tell of a turn, and the checkpoint that the turn
         began from, empty where that is not said; None without a row."""
-        row = self._full(commit)
+        row = one.row if isinstance(one, Outline) else self._full(one.commit)
         return (_turn_flags(row[_FLAGS]), row[_BEGAN]) if row else None
 
     def session(self, commit: Oid) -> str | None:
@@ -186,17 +186,32 @@ class RecordFacts:
         """Return the checkpoints of commits in a track's chain, by these, of which the rest is read when it is asked for;
         ``foreign`` ones, and those where the id is not ``ours``. Left out is that of which nothing is known that holds for
         whoever wrote it. That a commit can be read is the caller's to know."""
+        lines, columns = self._sure(commits, ours)
+        strange = [foreign or oid not in ours for column in columns[_ID : _ID + 1] for oid in column]
+        return {stored.commit: stored for stored in self._made(track, lines, columns, strange)}
+
+    def outlines(self, track: str, commits: Iterable[Oid], ours: Collection[Oid], *, foreign: bool) -> dict[Oid, Outline]:
+        """Return what ``stored`` does, in outline."""
+        rows = zip(*self._sure(commits, ours)[1], strict=True)
+        return {row[0]: Outline(self, track, row, foreign or row[_ID] not in ours) for row in rows}
+
+    def _sure(self, commits: Iterable[Oid], ours: Collection[Oid]) -> tuple[list[str], list[list[str]]]:
+        """Return the rows of commits that hold for whoever wrote them, as lines and in columns."""
         known = self._rows or {}
-        commits = [oid for oid in commits if oid in known]
-        lines = [known[oid] for oid in commits]
+        lines = [known[oid] for oid in commits if oid in known]
         fields = " ".join(lines).split(" ")  # many together are sooner taken apart
         columns = [fields[at::_FIELDS] for at in range(_FIELDS if lines else 0)]
         told = zip(*columns[_ID : _ID + 1], *columns[_FLAGS:], strict=True)
         holds = [flags[0] != _IDS_ALONE and (oid in ours or "w" in flags) for oid, flags in told]
         if not all(holds):
-            commits, lines, *columns = ([*compress(column, holds)] for column in (commits, lines, *columns))
+            lines, *columns = ([*compress(column, holds)] for column in (lines, *columns))
+        return lines, columns
+
+    def _made(
+        self, track: str, lines: Sequence[str], columns: Sequence[Sequence[str]], foreign: Sequence[bool]
+    ) -> list[Stored]:
         if not lines:
-            return {}
+            return []
         later = [_Later(self, line) for line in lines]
         files = waiting_all(FileState, [one.of_files for one in later], changed=[int(many or 0) for many in columns[_CHANGED]])
         checkpoints = waiting_all(
@@ -208,16 +223,15 @@ class RecordFacts:
             created=map(datetime.fromisoformat, columns[_CREATED]),
             files=[one if place else None for one, place in zip(files, columns[_PLACE], strict=True)],
         )
-        stored = waiting_all(
+        return waiting_all(
             Stored,
             [one.bytes for one in later],
             id=columns[_ID],
-            commit=commits,
+            commit=columns[0],
             tree=columns[_TREE],
             checkpoint=checkpoints,
-            foreign=[foreign or oid not in ours for oid in columns[_ID]],
+            foreign=foreign,
         )
-        return dict(zip(commits, stored, strict=True))
 
     def read_ahead(self, items: Iterable[Stored]) -> None:
         """Read at once what waits to be read of checkpoints; until this is called again they need not be read one by one."""
@@ -237,6 +251,27 @@ class RecordFacts:
             self.drop()  # what it has become is told by the next command, which reads all
             raise RecordError(f"commit {commit} cannot be read", MENDS)
         return raw
+
+
+class Outline:
+    """A checkpoint in a track's chain as far as its row of facts tells: for those of which many are looked at, and few shown.
+    ``place``: when its work tree was met, None without files."""
+
+    __slots__ = ("_facts", "commit", "created", "foreign", "head", "id", "place", "previous", "row", "track", "tree")
+
+    def __init__(self, facts: RecordFacts, track: str, row: tuple[str, ...], foreign: bool) -> None:
+        self._facts, self.track, self.row, self.foreign = facts, track, row, foreign
+        self.commit, self.id, self.tree, _, head, self.previous, _, _, _, created, place, _, _ = row
+        self.head, self.created, self.place = head or None, datetime.fromisoformat(created), _met(place) if place else None
+
+    @property
+    def restore(self) -> Restore | None:
+        """The record of the restore that it was taken before, if it was."""
+        return self.stored().checkpoint.restore if _ABSENT["restore"] in self.row[_FLAGS] else None
+
+    def stored(self) -> Stored:
+        """Return the checkpoint, of which the rest is read when it is asked for."""
+        return self._facts._made(self.track, [" ".join(self.row)], [[field] for field in self.row], [self.foreign])[0]
 
 
 class _Later:

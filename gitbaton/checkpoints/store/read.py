@@ -33,7 +33,8 @@ from gitbaton.base.errors import (
 from gitbaton.base.model import BESIDE, Oid, Stored
 from gitbaton.base.values import replace, value
 from gitbaton.checkpoints.store import meta
-from gitbaton.checkpoints.store.chain import MAX_COMMIT, Chains, History, Problem, newest_first
+from gitbaton.checkpoints.store.chain import MAX_COMMIT, Chains, History, Problem, newest_first, parted
+from gitbaton.checkpoints.store.facts import Outline
 from gitbaton.checkpoints.store.provenance import of_track
 from gitbaton.checkpoints.store.refs import (
     CHAINS,
@@ -172,7 +173,7 @@ class Store(Chains):
     def everything(self, tracks: Iterable[str], tips: Mapping[str, Oid] | None = None) -> History:
         """Return all checkpoints of several tracks, newest first; ``tips``: what their chains' refs point at, if that is
         known."""
-        items: list[Stored] = []
+        items, outlines = list[Stored](), list[Outline]()
         problems: list[Problem] = []
         tracks = list(tracks)
         strange = {track: self.elsewhere()[track] for track in tracks if self._is_strange(track)}
@@ -201,8 +202,9 @@ class Store(Chains):
                 problems.append(Problem(where=chain_ref(track), reason=part.message))
             else:
                 items += part.items
+                outlines += part.outlines
                 problems += part.problems
-        return History(items=newest_first(items), problems=tuple(problems))
+        return History(items=newest_first(items), problems=tuple(problems), outlines=tuple(outlines))
 
     def whole(self, limit: int | None = None, *, brief: bool = False) -> History:
         """Return all checkpoints of all tracks, newest first, also those that exist only as fetched; or the newest so many.
@@ -221,9 +223,10 @@ class Store(Chains):
         while limit != 0:
             with self.ahead(tips, most, brief=brief) as is_all:
                 own = self.everything([*chains, *self.strange()], chains)
-                more = apart(self, chains, {s.id for s in own.items}) if elsewhere else History(items=())
+                here: list[Stored | Outline] = [*own.items, *own.outlines]
+                more = apart(self, chains, {one.id for one in here}) if elsewhere else History(items=())
             if most is None:
-                self.facts.keep(s.commit for s in (*own.items, *more.items))
+                self.facts.keep(one.commit for one in (*here, *more.items))
             items = own.items
             if limit is not None:
                 items = newest_first({s.id: s for s in reversed((*more.items, *own.items))}.values())[:limit]
@@ -231,7 +234,7 @@ class Store(Chains):
                 items = newest_first((*own.items, *more.items))
             if is_all or most is None or len(items) == limit:
                 problems = dict.fromkeys((*broken, *own.problems, *more.problems))
-                return History(items=items, problems=tuple(problems), origins=more.origins)
+                return History(items=items, problems=tuple(problems), origins=more.origins, outlines=own.outlines)
             most *= 4
         return History(items=(), problems=tuple(broken))
 
@@ -313,7 +316,7 @@ def _history(
     read: Mapping[str, History | BatonError] = MappingProxyType({}),
 ) -> History:
     """Return the checkpoints that some remotes have of a track; ``read``: chains of theirs that were read already."""
-    found: dict[Oid, Stored] = {}
+    found: dict[Oid, Stored | Outline] = {}
     for remote in remotes:
         ref = fetched_ref(remote, track)
         try:
@@ -324,10 +327,12 @@ def _history(
             problems.append(Problem(where=ref, reason=part.message))
             continue
         problems += part.problems
-        for stored in part.items:
-            if not drops.dropped(stored.id):
-                found.setdefault(stored.id, stored if stored.foreign else replace(stored, foreign=True))
-    return History(items=newest_first(found.values())[:limit], problems=tuple(problems))
+        both: list[Stored | Outline] = [*part.items, *part.outlines]
+        for one in both:
+            if not drops.dropped(one.id):
+                found.setdefault(one.id, one if one.foreign else replace(one, foreign=True))
+    items, outlines = parted(found.values())
+    return History(items=newest_first(items)[:limit], problems=tuple(problems), outlines=tuple(outlines))
 
 
 def apart(store: Chains, tracks: Mapping[str, Oid], known: Collection[Oid]) -> History:

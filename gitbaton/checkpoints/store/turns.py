@@ -30,6 +30,7 @@ from gitbaton.base.model import (
 )
 from gitbaton.base.values import TYPE_CHECKING, replace, value
 from gitbaton.checkpoints.store import sessions
+from gitbaton.checkpoints.store.facts import Outline
 from gitbaton.checkpoints.store.read import Store
 from gitbaton.checkpoints.store.refs import safety_ref
 from gitbaton.git.questions import committed_after
@@ -143,11 +144,11 @@ def windows(store: Store, tips: Iterable[Stored]) -> dict[str, list[tuple[float,
     opened = [(sessions.turn(one), one.began_at / 1000) for _, one, _ in sessions.open_here(store.repo) if _is_known(one)]
     for tip in tips:
         items = (store.kept or {}).get((tip.checkpoint.track, tip.commit), ())
-        told = [known for one in items if (known := store.facts.turn(one.commit)) is not None]
+        told = [known for one in items if (known := store.facts.turn(one)) is not None]
         if not items or len(told) < len(items):
             found[tip.checkpoint.track] = always
             continue
-        created = {one.id: one.checkpoint.created.timestamp() for one in items}
+        created = {one.id: (one if isinstance(one, Outline) else one.checkpoint).created.timestamp() for one in items}
         recorded = [
             (created.get(began, -inf), inf if "e" in flags else created[one.id])
             for one, (flags, began) in zip(items, told, strict=True)
