@@ -105,20 +105,29 @@ def blame(
     scratch ``folder`` takes the objects that are made; with ``at`` the repository is redirected to it already. Raises
     NotFoundError for a path that no snapshot would hold, UsageError for a range that git does not take.
     """
-    history = baton.store.surely(lambda brief: baton.store.whole(brief=brief))
-    items: _Moments = [*history.outlines, *map(_as_read, history.items)]
-    items = [one for one in items if one.place is not None]
+    head, looked = baton.head()[0].oid if at is None else None, list[tuple[Oid, list[str]]]()
+
+    def found(brief: bool) -> tuple[_Moments, dict[Oid, Oid]]:
+        history = baton.store.whole(brief=brief)
+        items: _Moments = [*history.outlines, *map(_as_read, history.items)]
+        items = [one for one in items if one.place is not None]
+        if at is not None:
+            return [one for one in items if one.created < at.created + _SECOND], {}
+        newest = max(items, key=lambda one: (one.created, one.id), default=None)
+
+        def look() -> None:
+            if not looked:
+                looked.append(tree_now(baton, newest.stored() if newest is not None else None, folder))
+
+        return items, _contents(baton, _trees(items), path, look)
+
+    items, there = baton.store.surely(found)
     before_steps = [s for states in safety_chains(baton) for s in states]
     brought: _Moments = [_as_read(s) for s in before_steps if s.checkpoint.restore and s.checkpoint.restore.op not in STEPPING]
-    known = dict[str, dict[Oid, Oid]]()
     if at is None:
-        head, looked = baton.head()[0].oid, list[tuple[Oid, list[str]]]()
-        newest = max(items, key=lambda one: (one.created, one.id), default=None)
-        last = newest.stored() if newest is not None else None
-        known[path] = _contents(baton, _places(items), path, lambda: looked.append(tree_now(baton, last, folder)))
-        tree, warnings = looked[0]
+        known, (tree, warnings) = {path: there}, looked[0]
     else:
-        items, brought = ([one for one in some if one.created < at.created + _SECOND] for some in (items, brought))
+        known, brought = {}, [one for one in brought if one.created < at.created + _SECOND]
         above = baton.repo.objects.first_parents(at.oid, 2)
         head, tree, warnings = (above[1] if above[1:] else None), baton.store.base_tree(at.oid), []
     git = baton.repo.git
@@ -382,8 +391,8 @@ def _parents(
     contents: dict[str, dict[Oid, Oid]],
 ) -> tuple[dict[Oid, list[Oid]], _Held]:
     """Return the commits that each commit may pass lines to, preferred ones first; the file has one of these names. Then what
-    the file is in each, by name. ``contents``: by name what ``_contents`` says of ``_places``, as far as that is known; the
-    rest is put in.
+    the file is, by name, in each checkpoint and in what it may pass lines to. ``contents``: by name what ``_contents`` says of
+    the trees of checkpoints, as far as that is known; the rest is put in.
 
     ``moments`` are the checkpoints and the states before restores, the oldest first. A checkpoint has the one before it, what
     was restored in its work tree since, the newest of every other track then, and its head. A commit has the newest checkpoint
@@ -393,14 +402,17 @@ def _parents(
     items = [one for one in moments if one.restore is None]
     heads = dict.fromkeys(one.head for one in items if one.head)
     held: _Held = {}
-    for name in names:
-        if name not in contents:
-            contents[name] = _contents(baton, _places(items), name)
-        there = contents[name]
-        for commit, tree in (*((one.commit, one.tree) for one in items), *((head, head) for head in heads)):
+
+    def hold(name: str, there: Mapping[Oid, Oid], places: Iterable[tuple[Oid, Oid]]) -> None:
+        for commit, tree in places:
             found = there.get(tree)
             if found is not None:
                 held[commit] = {**held.get(commit, {}), name: found}
+
+    for name in names:
+        if name not in contents:
+            contents[name] = _contents(baton, _trees(items), name)
+        hold(name, contents[name], ((one.commit, one.tree) for one in items))
     known = _commits(baton, [*heads, head])
     commit_of = {one.id: one.commit for one in items}
     parents: dict[Oid, list[Oid]] = {}
@@ -449,6 +461,9 @@ def _parents(
             parents[commit] = list(dict.fromkeys([*own, *restored, *others, *base]))
         newest[track] = last[place] = it
         places[track] = place
+    above = dict.fromkeys(oid for commit in held.keys() & parents.keys() for oid in parents[commit] if oid in heads)
+    for name in names if above else ():
+        hold(name, _contents(baton, [*above], name), ((oid, oid) for oid in above))
     base = arrive(head)
     here = brought.get(baton.repo.worktree_id().created, [])
     parents[now] = list(dict.fromkeys([*here, *(found for found in newest.values() if found in held), *base]))
@@ -519,10 +534,9 @@ def _in_order(items: _Moments, brought: _Moments) -> _Moments:
     return found
 
 
-def _places(items: _Moments) -> list[Oid]:
-    """Return the trees of checkpoints, and their heads, in which a file is looked for."""
-    trees = dict.fromkeys(one.tree for one in items)
-    return [*trees, *dict.fromkeys(one.head for one in items if one.head)]
+def _trees(items: _Moments) -> list[Oid]:
+    """Return the trees of checkpoints."""
+    return [*dict.fromkeys(one.tree for one in items)]
 
 
 def _contents(
