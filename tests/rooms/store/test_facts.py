@@ -131,6 +131,23 @@ def test_of_two_that_write_at_once_one_wins(box: Sandbox, monkeypatch: pytest.Mo
 
 
 @pytest.mark.deep
+def test_what_is_known_in_outline_is_what_is_read_at_once(box: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    answers(box, monkeypatch, 1)
+    with box.open(door="binary") as baton, baton.store.keeping():
+        brief = baton.store.surely(lambda brief: baton.store.whole(brief=brief))
+        tips = baton.store.tips().items
+        whole = {(stored.checkpoint.track, stored.id): stored for stored in baton.store.whole().items}
+        assert len(brief.outlines) > 3 and len(brief.outlines) + len(brief.items) == len(whole)
+        assert tips and all(whole[tip.checkpoint.track, tip.id] == baton.store.read(tip) for tip in tips)
+        for one in brief.outlines:
+            read = whole[one.track, one.id]
+            c, place = read.checkpoint, read.checkpoint.files and read.checkpoint.files.worktree.created
+            assert baton.store.read(one.stored()) == read
+            told = (one.head, one.previous or None, one.created, one.place, one.restore, one.foreign)
+            assert told == (c.head, c.previous, c.created, place, c.restore, read.foreign)
+
+
+@pytest.mark.deep
 def test_what_is_read_later_is_what_is_read_at_once(box: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     answers(box, monkeypatch, 1)
     with box.open(door="binary") as baton:
