@@ -639,6 +639,31 @@ def test_what_was_forgotten_is_not_read_again_from_the_records_of_a_client(talk:
 
 
 @pytest.mark.deep
+@pytest.mark.parametrize("options", [(), ("--everywhere",)], ids=["here", "everywhere"])
+def test_what_was_asked_in_a_turn_of_another_track_stays(talk: Talk, options: tuple[str, ...]) -> None:
+    repo = talk.repo
+    repo.ok("snapshot", "--track", "fix", "--step", "begun")
+    asked(talk, "and the violin")
+    assert "repeat" not in repo.ok("forget", "fix", *options, "--yes").out
+    asked(talk, "and the drum")
+    found = [row["text"] for row in repo.ok("log", "fix", "-n", "1", "--json").json["checkpoints"][0]["observed"]["asked"]]
+    assert found == ["tune the xylophone of the neighbour", "and now the piano in the hall", "and the drum"]
+
+
+@pytest.mark.deep
+def test_a_forgotten_prompt_that_is_said_again_in_a_turn_that_is_open_is_told(talk: Talk) -> None:
+    repo, said = talk.repo, "tune the xylophone of the neighbour"
+    turn = repo.ok("log", "--json").json["checkpoints"][1]["id"]
+    talk.fire("prompt", prompt=said)
+    talk.ask(said)
+    talk.edit("a.txt", "once more")
+    told = f'turn not ended: "{said}"'
+    assert told in repo.ok("status").out
+    repo.ok("forget", turn, "--yes")
+    assert told in repo.ok("status").out
+
+
+@pytest.mark.deep
 def test_a_later_turn_that_repeats_a_forgotten_prompt_is_named(talk: Talk) -> None:
     repo = talk.repo
     later, turn = [row["id"] for row in repo.ok("log", "--json").json["checkpoints"]][:2]

@@ -33,7 +33,7 @@ from gitbaton.base.errors import (
     RefConflictError,
     UsageError,
 )
-from gitbaton.base.model import Checkpoint, Oid, Prompt, Stored
+from gitbaton.base.model import Checkpoint, Oid, Prompt, Stored, at_prompt, session_key
 from gitbaton.base.values import replace, value
 from gitbaton.care.retention.inventory import CheckpointChain, Conversation, Inventory, copies
 from gitbaton.care.retention.removing import Trimmed, draft_removal, locked_removal, moved, rebuilt, retry_under_lock, survey
@@ -166,11 +166,25 @@ def plan(baton: Baton, names: Sequence[str], *, everywhere: bool, held: bool = F
 
 
 def _own_prompts(items: Sequence[Stored], ids: Collection[Oid]) -> Iterator[tuple[Stored, tuple[Prompt, ...]]]:
-    """Yield some of a chain's checkpoints with the prompts that the one below does not hold."""
+    """Yield some of a chain's checkpoints with what was asked since the one of the same session below. Of a session's first that
+    is what was asked since its turn began, or the newest prompt where that is not known: those before may be of turns in another
+    track, which stay."""
     for at, stored in enumerate(items):
-        if stored.id in ids and (asked := _asked(stored)):
-            before = {(one.at, one.text) for one in _asked(items[at + 1])} if at + 1 < len(items) else ()
+        c = stored.checkpoint
+        if stored.id not in ids or not (asked := [one for one in _asked(stored) if not one.earlier]):
+            continue
+        lower = items[at + 1 :]
+        same = next((s for s in lower if session_key(s.checkpoint.agent) == session_key(c.agent)), None)
+        if same is not None:
+            before = {(one.at, one.text) for one in _asked(same)}
             yield stored, tuple(one for one in asked if (one.at, one.text) not in before)
+            continue
+        began = c.turn.began if c.turn is not None else None
+        found = next((n for n, s in enumerate(lower) if began is not None and began in _ids_of(s)), None)
+        earlier = (s.checkpoint for s in lower[found or 0 :])
+        since = next((e.created for e in earlier if not at_prompt(e.kind, e.step)), None)  # others are newer than their prompt
+        asked = [one for one in asked if (since and one.at > since) or (found is None and one is asked[-1])]
+        yield stored, tuple(asked)
 
 
 def _asked(stored: Stored) -> tuple[Prompt, ...]:
@@ -455,7 +469,9 @@ def _forget_prompts(repo: Repo, made: Forgetting) -> list[str]:
     for agent in {(agent.name, agent.session) for _, agent, _ in parts if agent is not None and agent.session}:
         own = [(c, asked) for c, of, asked in parts if asked and of is not None and (of.name, of.session) == agent]
         spans = [(min(p.at for p in asked).timestamp(), max(c.created, *(p.at for p in asked)).timestamp()) for c, asked in own]
-        lines = {first_line(p.text) for _, asked in own for p in asked}
+        lines = dict[str, float]()
+        for (_, asked), (_, until) in zip(own, spans, strict=True):
+            lines |= {line: max(until, lines.get(line, until)) for line in (first_line(p.text) for p in asked)}
 
         def gone(at: float, spans: Sequence[tuple[float, float]] = spans) -> bool:
             return any(since - _TICK <= at <= until + _TICK for since, until in spans)

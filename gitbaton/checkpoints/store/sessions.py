@@ -6,7 +6,7 @@ import os
 import re
 import time
 from binascii import crc32
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
 from itertools import accumulate
@@ -316,14 +316,14 @@ def follow(repo: Repo, folder: str, names: Mapping[Oid, Oid]) -> None:
                 os.utime(path, ns=(found.st_atime_ns, found.st_mtime_ns), follow_symlinks=False)
 
 
-def forget(repo: Repo, path: str, gone: Callable[[float], bool], lines: Collection[str]) -> None:
-    """Remove from a state what the user said at moments that are ``gone``, in seconds since 1970, and these first ``lines``;
-    that is no sign of life of it. Raises OSError and BatonError."""
+def forget(repo: Repo, path: str, gone: Callable[[float], bool], lines: Mapping[str, float]) -> None:
+    """Remove from a state what the user said at moments that are ``gone``, in seconds since 1970, and first ``lines`` that they
+    had not said again after such a moment; that is no sign of life of it. Raises OSError and BatonError."""
     session = _read(path)
     changes: dict[str, object] = {}
     for name, line in (("asked_first", "task"), ("asked_last", "prompt")):
-        at: int = getattr(session, f"{name}_at")
-        if (at and gone(at / 1000)) or getattr(session, line) in lines:
+        at: float = getattr(session, f"{name}_at") / 1000
+        if (at and gone(at)) or at <= lines.get(getattr(session, line), -1):
             changes |= {name: "", f"{name}_at": 0, line: ""}
     if changes and session != (left := replace(session, **changes)):
         found = os.lstat(path)
