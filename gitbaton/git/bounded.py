@@ -126,9 +126,17 @@ class Bounded:
         self.git = git.changed({}, *(() if prompts else ("credential.interactive=false",)))
         self.env = environment(git, prompts=prompts)
 
-    def run(self, *args: str, stdin: bytes = b"", env: Mapping[str, str] | None = None, told: Progress | None = None) -> Result:
+    def run(
+        self,
+        *args: str,
+        stdin: bytes = b"",
+        env: Mapping[str, str] | None = None,
+        told: Progress | None = None,
+        meanwhile: Callable[[], object] = lambda: None,
+    ) -> Result:
         """Run a command to its end, whatever its exit status; with more environment. ``told`` hears how far git is, where the
-        command has ``--progress``; what git says of that is then in no error. Raises OutOfTimeError."""
+        command has ``--progress``; what git says of that is then in no error. ``meanwhile`` is done beside it; the command ends
+        where that raises. Raises OutOfTimeError."""
         began = time.monotonic()
         if self.left <= 0:
             raise OutOfTimeError(f"'git {args[0]}' has no time left")
@@ -136,14 +144,17 @@ class Bounded:
             with _ended_with_us(group=not self.prompts) as started:
                 begun = begin(self.git.argv(*args), {**self.env, **(env or {})}, self.left, stdin, detached=not self.prompts)
                 started(begun.pid)
-                return self._collect(args[0], begun, began + self.left, told)
+                return self._collect(args[0], begun, began + self.left, told, meanwhile)
         finally:
             self.left -= time.monotonic() - began
 
-    def _collect(self, verb: str, process: Process, deadline: float, told: Progress | None) -> Result:
+    def _collect(
+        self, verb: str, process: Process, deadline: float, told: Progress | None, meanwhile: Callable[[], object]
+    ) -> Result:
         chunks: list[bytes] = []
         ended = False
         try:
+            meanwhile()
             poll = select.poll()
             poll.register(process.out, select.POLLIN)
             while _readable(poll, deadline, process.err, told):

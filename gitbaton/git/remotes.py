@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from types import MappingProxyType
 
@@ -238,17 +238,23 @@ class Connection:
         return taken_back(ours, own)
 
     def _run(
-        self, what: str, place: str | None, *args: str, stdin: bytes = b"", env: Mapping[str, str] | None = None
+        self,
+        what: str,
+        place: str | None,
+        *args: str,
+        stdin: bytes = b"",
+        env: Mapping[str, str] | None = None,
+        meanwhile: Callable[[], object] = lambda: None,
     ) -> Result:
         """Run git, which talks to a ``place`` of the remote; ``what`` that is, for progress. Where git may ask for a password,
-        no progress is shown before git reports its own."""
+        no progress is shown before git reports its own. ``meanwhile`` is done beside it."""
         told = self.repo.progress if self._aloud else None
         if told is not None:
             near = os.path.join(self.repo.git.directory, self.remote.address(place or self.remote.fetch))
             quiet = self.bounded.prompts and not os.path.exists(near)
             told("" if quiet else f"{what} {self.remote.shown}", 0, 0)
         try:
-            return self.bounded.run(*_ASIDE, *args, stdin=stdin, env=env, told=told)
+            return self.bounded.run(*_ASIDE, *args, stdin=stdin, env=env, told=told, meanwhile=meanwhile)
         except OutOfTimeError:
             said = f"'{self.remote.shown}' did not answer within {self.seconds:g} s"
             raise RemoteError(said, "--timeout SECONDS gives it more time", kind="timeout") from None
@@ -269,14 +275,17 @@ class Connection:
             return (), {}
         return (f"--config-env=url.{place}.insteadOf={_PLACE}",), {_PLACE: place}
 
-    def listed(self, *patterns: str, place: str | None = None) -> dict[str, Oid]:
-        """Return the refs of the remote, or of ``place``, one of its push addresses, that match ``git ls-remote``'s patterns.
+    def listed(
+        self, *patterns: str, place: str | None = None, meanwhile: Callable[[], object] = lambda: None
+    ) -> dict[str, Oid]:
+        """Return the refs of the remote, or of ``place``, one of its push addresses, that match ``git ls-remote``'s patterns;
+        ``meanwhile`` is done while it answers.
 
         What is no ref name or no id of this repository's object format is an error: nothing of such an answer is used.
         """
         exact, env = self._exactly(place)
         words = ("ls-remote", "-q", "--refs", "--", place or self.remote.fetch, *patterns)
-        result = self._run("asking", place, *exact, *words, env=env)
+        result = self._run("asking", place, *exact, *words, env=env, meanwhile=meanwhile)
         if result.code != 0:
             raise self._failure(result.err)
         found, algorithm = dict[str, Oid](), self.repo.layout.algorithm

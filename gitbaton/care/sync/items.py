@@ -380,9 +380,16 @@ def patiently(once: Callable[[], T], pause: Callable[[float], None] = time.sleep
     return once()
 
 
-def look(line: Connection, place: str | None = None, *, everything: bool = False) -> RemoteRefs:
-    """Ask a remote, or one of its push addresses, for the refs in our rooms, or for all. Raises RemoteError."""
-    refs = line.listed(*(() if everything else (OURS + "*", NOTES)), place=place)
+def look(
+    line: Connection,
+    place: str | None = None,
+    *,
+    everything: bool = False,
+    meanwhile: Callable[[], object] = lambda: None,
+) -> RemoteRefs:
+    """Ask a remote, or one of its push addresses, for the refs in our rooms, or for all; ``meanwhile`` is done while it
+    answers. Raises RemoteError."""
+    refs = line.listed(*(() if everything else (OURS + "*", NOTES)), place=place, meanwhile=meanwhile)
     items = {ref: item for ref in refs if (item := item_of(ref)) is not None}
     tracks = {item[1]: refs[ref] for ref, item in items.items() if ref.startswith(CHAINS)}
     others = refs.keys() - items.keys() - {META}

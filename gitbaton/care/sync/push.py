@@ -166,20 +166,29 @@ def _once(
     course: _Course,
 ) -> None:
     """Push as ``push`` to the places that are not done."""
-    course.listed = looked_at(baton, line, choice, course.listed)
-    refs, left = course.listed.refs, course.listed.left
+
+    def look_here() -> OwnRefs:
+        course.listed = looked_at(baton, line, choice, course.listed)
+        return course.listed
+
+    alone = line.remote.push[0] if len(line.remote.push) == 1 else None  # of several one that fails stops none
+    asked = None
+    if alone is not None and not (seen is not None and alone == line.remote.fetch):
+        asked = look(line, alone, everything=True, meanwhile=look_here)
+    here = course.listed if asked is not None and course.listed is not None else look_here()
+    refs, left = here.refs, here.left
     course.tips, problems = baton.store.chains(refs)
     ours = joining or Joining(rows=(), tips=dict(course.tips), meta=metas.read(baton.store))
     warnings = tuple(f"{in_quotes(p.where)} is left out: {p.reason}" for p in problems if p.where not in left)
     for at in (at for at in line.remote.push if at not in course.parts):
         known = seen if at == line.remote.fetch else None
-        place = _Push(baton, line, at, choice, manner, ours, refs, known, warnings, left, course)
+        place = _Push(baton, line, at, choice, manner, ours, refs, known, asked, warnings, left, course)
         course.parts[at] = place.push() if len(line.remote.push) == 1 else place.one_of_several()
 
 
 class _Push:
     """A push to one address: of ``ours``, but for the refs that are ``left`` out, each with why. ``listed``: our refs here;
-    ``seen``: all that is there, where that was just found."""
+    ``seen``: all that is there, where that was just found; ``asked``: where it was just asked for, and nothing was fetched."""
 
     def __init__(
         self,
@@ -191,10 +200,12 @@ class _Push:
         ours: Joining,
         listed: Mapping[str, Oid],
         seen: RemoteRefs | None,
+        asked: RemoteRefs | None,
         warnings: tuple[str, ...],
         left: Mapping[str, str],
         course: _Course,
     ) -> None:
+        self.asked = asked
         self.baton, self.line, self.place, self.choice, self.manner = baton, line, place, choice, manner
         self.ours, self.mine, self.refs, self.course = ours.tips, ours.meta, ours.refs, course
         self.seen, self.warnings, self.left, self.shown = seen, warnings, dict(left), line.remote.shown
@@ -355,7 +366,7 @@ class _Push:
         known, self.seen = self.seen, None
         if known is not None:
             return known
-        seen = look(self.line, self.place, everything=True)
+        seen, self.asked = self.asked or look(self.line, self.place, everything=True), None
         for track in sorted(self.course.named):
             if chain_ref(track) not in self.left and track not in self.ours and track not in seen.tracks:
                 from gitbaton.checkpoints.names import comes_back

@@ -174,6 +174,18 @@ def test_what_git_started_ends_with_it(opened: Repo, pipe: int, monkeypatch: pyt
     assert told(pipe) == b""
 
 
+@pytest.mark.deep
+@pytest.mark.parametrize("prompts", [False, True])
+def test_what_is_done_while_a_remote_is_asked_ends_that_where_it_fails(opened: Repo, pipe: int, prompts: bool) -> None:
+    def fails() -> None:
+        assert told(pipe) == b"begun\n"
+        raise UsageError("no")
+
+    with pytest.raises(UsageError):
+        Connection(opened, find(opened, "ssh://nowhere/x", "."), 60, prompts=prompts).listed(meanwhile=fails)
+    assert told(pipe) == b""
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_what_git_started_ends_with_us(repo: Sandbox, pipe: int, number: int) -> None:
     words, null = [sys.executable, "-m", "gitbaton", "fetch", "ssh://nowhere/x"], subprocess.DEVNULL

@@ -200,9 +200,9 @@ def test_where_others_have_moved_the_notes_alone_these_are_written_anew(far: Far
                 ok(b, "push", "--yes")
             return super().push(*words, **more)  # type: ignore[arg-type]
 
-        def listed(self, *patterns: str, place: str | None = None) -> dict[str, str]:
+        def listed(self, *patterns: str, **more: object) -> dict[str, str]:
             looks.append(patterns)
-            return super().listed(*patterns, place=place)
+            return super().listed(*patterns, **more)  # type: ignore[arg-type]
 
     with a.open() as baton:
         line = Hasty(baton.repo, find(baton.repo, None, "."), 60)
