@@ -166,9 +166,9 @@ def plan(baton: Baton, names: Sequence[str], *, everywhere: bool, held: bool = F
 
 
 def _own_prompts(items: Sequence[Stored], ids: Collection[Oid]) -> Iterator[tuple[Stored, tuple[Prompt, ...]]]:
-    """Yield some of a chain's checkpoints with what was asked since the one of the same session below. Of a session's first that
-    is what was asked since its turn began, or the newest prompt where that is not known: those before may be of turns in another
-    track, which stay."""
+    """Yield some of a chain's checkpoints with what was asked since the one of the same session below. Of a session's first
+    that is what was asked since its turn began, or the newest prompt where that is not known: those before may be of turns in
+    another track, which stay."""
     for at, stored in enumerate(items):
         c = stored.checkpoint
         if stored.id not in ids or not (asked := [one for one in _asked(stored) if not one.earlier]):
