@@ -544,7 +544,7 @@ def _contents(
 ) -> dict[Oid, Oid]:
     """Return the blob at a path in each of these commits, where it is a file. What is to be done ``meanwhile`` is called
     once."""
-    git = baton.repo.git
+    git = baton.repo.opened  # what a look at the work tree stores meanwhile, of what is gone, is in no checkpoint
     if "\n" in path:  # git cat-file reads a name a line
         meanwhile()
         found = ((oid, git.run("ls-tree", "-z", oid, "--", f":(literal){path}").out.split(b"\t")[0].split()) for oid in commits)

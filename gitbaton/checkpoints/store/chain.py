@@ -110,8 +110,8 @@ class Chains:
         self.root = root_objects(repo.layout.algorithm)[-1].oid
         self.ours, self.facts = Ours(repo), RecordFacts(repo)
         self._mine: tuple[str | None, frozenset[Oid]] = None, frozenset()  # the track that is just read, and what is ours of it
-        self._brief, self._sound = False, True  # of commits only what is not known is read; as ``sound`` says
-        self._reading: Callable[[], bool] | None = None  # what is under way to tell that
+        self._brief = False  # of commits only what is not known is read
+        self._reading: list[Callable[[], bool]] = []  # what is under way to tell whether they can be
         self._listed: dict[str, Oid] | None = None  # what lies below REMOTES, as it was when the chains were last listed
         self._own: frozenset[str] | None = None  # the tracks that this repository has itself, as they were listed then
         self._elsewhere: dict[str, list[tuple[str, Oid]]] | None = None
@@ -364,7 +364,7 @@ class Chains:
         newest so many of all. Gives whether that is all there is. With ``brief`` checkpoints of which much is known are read
         no further than is asked of them: they count only where the store is ``sound``, which ``surely`` sees to."""
         before, asked = self._ahead, brief and limit is None and self.pick is None and self.facts.kept()
-        self._sound, self._reading = True, self.objects.reading(starts) if asked else None
+        self._reading += [self.objects.reading(starts)] if asked else []
         more = self.linked(starts, limit, self.facts.load) if asked else self.linked(starts, limit)
         self._ahead, self._brief = {**before, **more} if limit is None else more, asked
         try:
@@ -373,10 +373,11 @@ class Chains:
             self._ahead, self._brief = before, False
 
     def sound(self) -> bool:
-        """Whether every commit can be read of the chains that were last walked in brief; it is waited for here."""
-        read, self._reading = self._reading, None
-        self._sound = self._sound and (read is None or read())
-        return self._sound
+        """Whether every commit can be read of the chains that were walked in brief since this was asked; it is waited for
+        here."""
+        reading, self._reading = self._reading, []
+        said = [read() for read in reading]  # none is left to itself
+        return all(said)
 
     def surely(self, ask: Callable[[bool], T]) -> T:
         """Return what ``ask`` finds in brief, where that counts; else, since damage is to be told, what it finds otherwise."""

@@ -173,6 +173,23 @@ def test_what_is_damaged_since_is_told_as_without_them(box: Sandbox, monkeypatch
 
 
 @pytest.mark.deep
+def test_another_walk_beside_one_in_brief_hides_no_damage(box: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    answers(box, monkeypatch, 1)
+    file_of(box, f"{TRACK}~3").unlink()
+    asked = list[bool]()
+    with box.open(door="binary") as baton:
+
+        def ask(brief: bool) -> int:
+            asked.append(brief)
+            found = baton.store.whole(brief=brief)
+            with baton.store.ahead([]):
+                return len(found.problems)
+
+        assert baton.store.surely(ask) > 0
+    assert asked == [True, False]
+
+
+@pytest.mark.deep
 def test_a_record_that_has_become_another_one_since_stops_no_second_command(
     box: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
