@@ -453,7 +453,7 @@ def _remove(baton: Baton, made: Forgetting, *, held: bool) -> list[str]:
         revision.apply()
         if made.everywhere and NOTES not in made.broken:
             _rewrite_notes(baton, made)
-    forget_words(baton.repo)
+    forget_words(baton.repo)  # of conversations, too, whatever was forgotten before
     unmarked += _forget_prompts(baton.repo, made)
     baton.store.facts.forget(forgotten)
     busy = [plain(part.chain.name) for part in made.safety if part.chain.ref not in free]

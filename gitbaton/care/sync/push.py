@@ -167,16 +167,16 @@ def _once(
 ) -> None:
     """Push as ``push`` to the places that are not done."""
 
-    def look_here() -> OwnRefs:
+    def look_here() -> None:
         course.listed = looked_at(baton, line, choice, course.listed)
-        return course.listed
 
-    alone = line.remote.push[0] if len(line.remote.push) == 1 else None  # of several one that fails stops none
-    asked = None
-    if alone is not None and not (seen is not None and alone == line.remote.fetch):
-        asked = look(line, alone, everything=True, meanwhile=look_here)
-    here = course.listed if asked is not None and course.listed is not None else look_here()
-    refs, left = here.refs, here.left
+    asked, places = None, line.remote.push
+    if len(places) != 1 or (seen is not None and places[0] == line.remote.fetch):  # of several one that fails stops none
+        look_here()
+    else:
+        asked = look(line, places[0], everything=True, meanwhile=look_here)
+    assert course.listed is not None
+    refs, left = course.listed.refs, course.listed.left
     course.tips, problems = baton.store.chains(refs)
     ours = joining or Joining(rows=(), tips=dict(course.tips), meta=metas.read(baton.store))
     warnings = tuple(f"{in_quotes(p.where)} is left out: {p.reason}" for p in problems if p.where not in left)

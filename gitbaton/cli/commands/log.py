@@ -179,17 +179,8 @@ def command(
             fields = baton.store.mapped(partial(_fields, baton), history.items, lambda s: (s,))
             terminal.write(porcelain(COLUMNS, fields, nul=nul, foreign=history.items, more=more))
         elif look is not None:
-            if found.unread:
-                terminal.warn(f"restores are not shown: {found.unread}")
-            if not (found.rows or history.problems or baton.store.meant()):
-                begin(baton, look)
-            with through_pager(ctx, baton.repo.pager):
-                if forms and not graph:
-                    forms += [f"-S{text}"] if text is not None else []
-                    changes = _changes(baton, look, found, forms, paths, place)
-                    told = map("".join, zip(told, chain([""] if going else [], changes), strict=True))
-                terminal.say_lines(told)
-            warn_all(_inside(history.items))
+            forms += [f"-S{text}"] if forms and text is not None else []
+            _say(ctx, baton, look, found, told, forms, paths, place)
         if newest and not (everything and limit is not None):  # a few rows of all tracks do not ask what remotes have
             warn_all(baton.newer(baton.store.tips().items if everything else history.items[:1]))
     left_out(history.problems)
@@ -209,6 +200,29 @@ class LogRows:
     undone: frozenset[Oid] = frozenset()
     whole: bool = False
     unread: str = ""
+
+
+def _say(
+    ctx: Invocation,
+    baton: Baton,
+    look: Look,
+    found: LogRows,
+    told: Iterator[str],
+    forms: list[str],
+    paths: list[str],
+    place: str,
+) -> None:
+    """Print for people what is told of the rows, with the ``forms`` that git's log has for changes; or how to begin."""
+    if found.unread:
+        terminal.warn(f"restores are not shown: {found.unread}")
+    if not (found.rows or found.history.problems or baton.store.meant()):
+        begin(baton, look)
+    with through_pager(ctx, baton.repo.pager):
+        if forms and "--graph" not in forms:
+            changes = _changes(baton, look, found, forms, paths, place)
+            told = map("".join, zip(told, chain([""] if found.going else [], changes), strict=True))
+        terminal.say_lines(told)
+    warn_all(_inside(found.history.items))
 
 
 def _inside(items: Sequence[Stored]) -> list[str]:

@@ -302,7 +302,7 @@ class _Comparison:
             room -= len(data)
             if b"\r" in data or room <= 0:
                 return None
-            found[path] = f"{mode} {object_id(repo.objects.algorithm, 'blob', data)}"
+            found[path] = f"{mode} " + ("" if asked else object_id(repo.objects.algorithm, "blob", data))
         if not asked:
             return found
         stdin = b"".join(os.fsencode(path) + b"\n" for path in paths)
@@ -310,7 +310,7 @@ class _Comparison:
         oids = result.out.decode("ascii").split()
         if result.code or len(oids) != len(paths):
             return None
-        return {path: f"{entry[:6]} {oid}" for (path, entry), oid in zip(found.items(), oids, strict=True)}
+        return {path: entry + oid for (path, entry), oid in zip(found.items(), oids, strict=True)}
 
     def _hash(self, paths: list[str]) -> dict[str, str]:
         """Return the entries that ``git add`` would make, by ``git update-index`` on an index of just these paths.
