@@ -170,7 +170,7 @@ def _commits(git: Git, oids: Sequence[Oid]) -> list[Oid]:
 
 
 def _lines(oids: Iterable[Oid]) -> bytes:
-    return "".join(f"{oid}\n" for oid in oids).encode()
+    return "\n".join([*oids, ""]).encode()
 
 
 _MISSING = "--missing=allow-promisor"

@@ -222,6 +222,14 @@ def is_ref(spec: str) -> bool:
     return _REF.match(spec) is not None and "@{" not in spec and ".." not in spec
 
 
+def are_refs(algorithm: Algorithm, refs: Mapping[str, str]) -> bool:
+    """Whether all of these are full ref names with full object ids of this object format, as ``is_ref`` and ``is_oid`` say of
+    each; many cost little."""
+    names, oids = "\n".join(refs), "".join(refs.values())
+    right = {*map(len, refs.values())} <= {_HEX_LENGTH[algorithm]} and re.fullmatch(r"[0-9a-f]*", oids) is not None
+    return right and all(map(_REF.match, refs)) and "@{" not in names and ".." not in names
+
+
 def linked_ref(git_dir: str, name: str) -> str | None:
     """Return the ref that ``name`` points at where it is a symbolic ref of the old style: a symbolic link."""
     try:

@@ -16,7 +16,7 @@ from gitbaton.base.values import replace, value
 from gitbaton.git.bounded import Bounded, OutOfTimeError, failure, refused, server_words, without_credentials
 from gitbaton.git.foreground import environment
 from gitbaton.git.objectlists import all_refs
-from gitbaton.git.objects import RefChange, is_conflict, is_oid, is_ref
+from gitbaton.git.objects import RefChange, are_refs, is_conflict
 from gitbaton.git.publish import fsync, move_refs, sync_all
 from gitbaton.git.questions import default_hooks, hooks_path, matching
 from gitbaton.git.repo import Repo, silent
@@ -288,12 +288,11 @@ class Connection:
         result = self._run("asking", place, *exact, *words, env=env, meanwhile=meanwhile)
         if result.code != 0:
             raise self._failure(result.err)
-        found, algorithm = dict[str, Oid](), self.repo.layout.algorithm
-        for row in os.fsdecode(result.out).split("\n")[:-1]:
-            oid, _, name = row.partition("\t")
-            if not is_ref(name) or not is_oid(algorithm, oid):
-                raise RemoteError(f"'{self.remote.shown}' has refs that this repository cannot hold: {row[:100]}")
-            found[name] = oid
+        rows, algorithm = os.fsdecode(result.out).split("\n")[:-1], self.repo.layout.algorithm
+        found = {name: oid for oid, _, name in (row.partition("\t") for row in rows)}
+        if not are_refs(algorithm, found):
+            row = next(f"{oid} {name}" for name, oid in found.items() if not are_refs(algorithm, {name: oid}))
+            raise RemoteError(f"'{self.remote.shown}' has refs that this repository cannot hold: {row[:100]}")
         return found
 
     def fetch(self, refs: Mapping[str, str | None], place: str | None = None, *, seen: Mapping[str, Oid] | None = None) -> bool:

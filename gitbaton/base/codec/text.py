@@ -29,7 +29,8 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 _SPECIAL = re.compile(r"[^ !#-\[\]-~]")
 _CONTROL = frozenset({"Cc", "Cf", "Zl", "Zp", "Cs"})
 MAX_ENCODED = 200
-_PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
+_SAFE_BYTES = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"
+_PLAIN = frozenset(_SAFE_BYTES)
 _HEX = re.compile(rb"%([0-9A-F]{2})")
 _SAFE = re.compile(rf"[A-Za-z0-9_-]{{1,{MAX_ENCODED}}}\Z")  # these stand for themselves
 # Names that are read as something else where a checkpoint is named: options, '@', ranges, steps back, times, git's refs, ids.
@@ -234,6 +235,13 @@ def decode_track(encoded: str) -> str | None:
         return name if encode_track(name) == encoded else None
     except (UnicodeDecodeError, UsageError):
         return None
+
+
+def decode_tracks(encoded: Sequence[str]) -> list[str | None]:
+    """Return what ``decode_track`` does for each of many names, sooner where they all stand for themselves."""
+    rest, lengths = "\n".join(encoded).encode("ascii", "replace").translate(None, _SAFE_BYTES), {*map(len, encoded)}
+    safe = rest == b"\n" * (len(encoded) - 1) and lengths and min(lengths) and max(lengths) <= MAX_ENCODED
+    return [*encoded] if safe else [*map(decode_track, encoded)]
 
 
 class Reader:

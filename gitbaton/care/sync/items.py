@@ -9,8 +9,9 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
+from types import MappingProxyType
 
-from gitbaton.base.codec import check_track, decode_track, in_quotes, plain
+from gitbaton.base.codec import check_track, decode_track, decode_tracks, in_quotes, plain
 from gitbaton.base.errors import (
     BatonError,
     GitError,
@@ -201,12 +202,12 @@ class Exposure:
 class Move:
     """Move of one ref of the remote by a push.
 
-    ``action``: ``new``, ``forward``, ``rewrite``, ``append``, ``delete``, ``same``, ``refused`` with the ``reason``. ``count``:
-    checkpoints that the remote lacks; ``dropped``: those that it has and that are dropped; ``forgotten``: how many of these are
-    to be nowhere. ``commits`` and ``untracked``: the user's commits and untracked files that become public with it. ``item``:
-    the track, the run (``count`` counts its records), or the thread by its name for people, also of the writes that came late
-    to it; empty for conversations, and what is said of tracks. ``hint``: what can be done about a refusal; ``broken``: the item
-    here is.
+    ``action``: ``new``, ``forward``, ``rewrite``, ``append``, ``delete``, ``refused`` with the ``reason``, or ``same`` where it
+    stays though the two sides differ. ``count``: checkpoints that the remote lacks; ``dropped``: those that it has and that are
+    dropped; ``forgotten``: how many of these are to be nowhere. ``commits`` and ``untracked``: the user's commits and untracked
+    files that become public with it. ``item``: the track, the run (``count`` counts its records), or the thread by its name for
+    people, also of the writes that came late to it; empty for conversations, and what is said of tracks. ``hint``: what can be
+    done about a refusal; ``broken``: the item here is.
     """
 
     ref: str
@@ -247,13 +248,14 @@ class Move:
 @value
 class Pushing:
     """Result of a push, or of a dry run: every move; what was found that must not leave (then nothing was sent); what became
-    public; ``bytes``: what that which the remote lacks takes here, where no agreement was asked for; ``declined``: tracks
-    and runs that are not agreed on to become public, and ``private`` such threads; ``failure``: why one of several places
-    was not pushed to; ``keeps``: what is forgotten and stays there all the same, because nothing can be rewritten there;
-    ``apart``: as in Gathered, also what leads to what cannot be read, where that was in the way; ``contents``: how many
-    files' contents git-lfs sends."""
+    public; ``same``: the tracks with the tip that both sides have; ``bytes``: what that which the remote lacks takes here,
+    where no agreement was asked for; ``declined``: tracks and runs that are not agreed on to become public, and ``private``
+    such threads; ``failure``: why one of several places was not pushed to; ``keeps``: what is forgotten and stays there all
+    the same, because nothing can be rewritten there; ``apart``: as in Gathered, also what leads to what cannot be read, where
+    that was in the way; ``contents``: how many files' contents git-lfs sends."""
 
     moves: tuple[Move, ...]
+    same: Mapping[str, Oid] = MappingProxyType({})
     hits: tuple[Hit, ...] = ()
     exposure: Exposure | None = None
     bytes: int | None = None
@@ -390,8 +392,11 @@ def look(
     """Ask a remote, or one of its push addresses, for the refs in our rooms, or for all; ``meanwhile`` is done while it
     answers. Raises RemoteError."""
     refs = line.listed(*(() if everything else (OURS + "*", NOTES)), place=place, meanwhile=meanwhile)
-    items = {ref: item for ref in refs if (item := item_of(ref)) is not None}
-    tracks = {item[1]: refs[ref] for ref, item in items.items() if ref.startswith(CHAINS)}
+    chains = [ref for ref in refs if ref.startswith(CHAINS)]
+    names = zip(chains, decode_tracks([ref[len(CHAINS) :] for ref in chains]), strict=True)
+    known = {ref: ("track", name) for ref, name in names if name is not None}
+    items = {ref: item for ref in refs if (item := known.get(ref) or item_of(ref)) is not None}
+    tracks = {track: refs[ref] for ref, (_, track) in known.items()}
     others = refs.keys() - items.keys() - {META}
     strange = sorted(ref for ref in others if ref.startswith(OURS) and not ref.startswith(_OTHERS))
     return RemoteRefs(refs=refs, items=items, tracks=tracks, strange=tuple(strange))

@@ -105,8 +105,8 @@ class ChainComparison:
 
     ``ours``: the tips of our chains; ``said``: our pins and tombstones, and those together with the remote's; ``shown``: what
     the remote is called; ``limit``: what is later is from the future, and stays there unjoined. Where not ``rewriting``, the
-    remote's chains are only added to. ``objects``: what must be written for the moves; ``added``: by track, the commits that a
-    step forward adds.
+    remote's chains are only added to. ``objects``: what must be written for the moves; ``same``: the chosen tracks with one tip
+    on both sides, which nothing moves; ``added``: by track, the commits that a step forward adds.
     """
 
     def __init__(
@@ -123,15 +123,20 @@ class ChainComparison:
         self.store, self.seen, self.ours, self.shown, self.rewriting = store, seen, ours, shown, rewriting
         (self.mine, self.both), self.limit = said, limit
         self.objects: list[NewObject] = []
+        self.same: Mapping[str, Oid] = {}
         self.added: dict[str, list[Oid]] = {}
         self._ids: dict[Oid, list[Oid]] = {}
 
     def moves(self, choice: Choice) -> list[Move]:
-        """Return a move for each chosen track that we have, or of which the remote has what was dropped: a new ref, a step
-        forward, a rewriting, more on top, an end, nothing, or a refusal."""
-        found, tracks = [], [track for track in sorted({*self.ours, *self.seen.tracks}) if choice.takes(("track", track))]
-        ends = ((self.ours.get(track), self.seen.tracks.get(track)) for track in tracks)
-        with self.store.ahead(self.store.present(oid for tip, seen in ends if tip != seen for oid in (tip, seen))):
+        """Return a move for each chosen track, but for the ``same``, that we have, or of which the remote has what was dropped:
+        a new ref, a step forward, a rewriting, more on top, an end, nothing, or a refusal."""
+        ours, theirs = self.ours, self.seen.tracks
+        same = {track: tip for track, tip in ours.items() if theirs.get(track) == tip}
+        self.same = {track: tip for track, tip in same.items() if choice.takes(("track", track))}
+        found, others = list[Move](), (track for track in {*ours, *theirs} if track not in same)
+        tracks = sorted(track for track in others if choice.takes(("track", track)))
+        ends = (oid for track in tracks for oid in (self.ours.get(track), self.seen.tracks.get(track)))
+        with self.store.ahead(self.store.present(ends)):
             for track in tracks:
                 try:
                     move = self._move(track)
@@ -177,8 +182,6 @@ class ChainComparison:
         tip, seen = self.ours.get(track), self.seen.tracks.get(track)
         if tip is None:
             return self._only_there(track, seen) if seen is not None else None
-        if tip == seen:
-            return Move(ref=chain_ref(track), item=("track", track), action="same", seen=seen, new=tip)
         path = self.store.walk(tip)
         if path[-1] != self.store.root:
             reason = f"track {in_quotes(track)} is broken here: its chain does not begin at the root"
@@ -387,22 +390,23 @@ def signature_moves(compared: ChainComparison, moves: Sequence[Move]) -> tuple[l
     store, found, objects, warnings = compared.store, list[Move](), list[NewObject](), list[str]()
     here = below(store.repo, SIGNATURES)
     some = here or any(ref.startswith(SIGNATURES) for ref in compared.seen.refs)
-    for move in moves if some else ():
-        ref = signatures_ref(move.name) if move.kind == "track" else ""
+    actions = {**dict.fromkeys(compared.same, "same"), **{move.name: move.action for move in moves if move.kind == "track"}}
+    for track, action in sorted(actions.items()) if some else ():
+        ref = signatures_ref(track)
         old = compared.seen.refs.get(ref)
-        if move.action == "refused" or not ref or (old is None and encode_track(move.name) not in here):
+        if action == "refused" or (old is None and encode_track(track) not in here):
             continue
-        if move.action == "delete":
+        if action == "delete":
             found += [Move(ref=ref, action="delete", seen=old)] if old is not None else []
             continue
         try:
-            own = signatures.read(store, ref).signed if move.name in compared.ours else {}
+            own = signatures.read(store, ref).signed if track in compared.ours else {}
             there = signatures.read_remote(store, old, own) if old is not None else signatures.NO_SIGNATURES
             mine = signatures.sound(store, own, there.signed)
         except BatonError as error:
-            warnings.append(f"the signatures of track {in_quotes(move.name)} are not pushed: {error.message}")
+            warnings.append(f"the signatures of track {in_quotes(track)} are not pushed: {error.message}")
             continue
-        warnings += [signatures_left(move.name, there)] if there.left else []
+        warnings += [signatures_left(track, there)] if there.left else []
         both = {oid: blobs for oid, blobs in signatures.union(mine, there.signed).items() if not compared.both.dropped(oid)}
         going = bool(there.signed.keys() - both.keys() or (there.left and there.seen))
         tagged = old != there.commit  # or no commit at all: nothing can go on from there
@@ -414,8 +418,8 @@ def signature_moves(compared: ChainComparison, moves: Sequence[Move]) -> tuple[l
         anew = old is None or ((going or tagged) and compared.rewriting)
         parents = (there.commit,) if there.commit is not None and not (going and compared.rewriting) else ()
         made = signatures.objects_for(store.objects.algorithm, both, parents)
-        action = "new" if old is None else "rewrite" if anew else "forward"
-        found.append(Move(ref=ref, action=action, seen=old, new=made[-1].oid))
+        how = "new" if old is None else "rewrite" if anew else "forward"
+        found.append(Move(ref=ref, action=how, seen=old, new=made[-1].oid))
         objects += made
     return found, objects, warnings
 
@@ -442,10 +446,8 @@ def notes_move(baton: Baton, compared: ChainComparison, moves: Sequence[Move]) -
     tree = store.tree_of(old)
     if old is not None and tree is None:
         raise RecordError("the remote's notes are no commit")
-    public = {
-        m.name: m for m in moves if m.kind == "track" and m.name in compared.ours and m.action not in ("delete", "refused")
-    }
-    texts = dict(_texts(store, compared, public))
+    moved = {m.name for m in moves if m.kind == "track" and m.name in compared.ours and m.action not in ("delete", "refused")}
+    texts = dict(_texts(store, compared, moved | compared.same.keys()))
     both = compared.both
     removed = frozenset(oid for oid in both.forgotten | both.pruned if compared.rewriting and both.dropped(oid))
     author = author_at(NOBODY, baton.clock())

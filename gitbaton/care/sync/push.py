@@ -275,7 +275,7 @@ class _Push:
         self.there = seen.refs
         chosen = self._without(self.left, seen) if self.left else self.choice
         made, objects = self.plan(seen, chosen, rewriting=rewriting)
-        haves = _Haves(self.baton, seen, made.moves, self.left)
+        haves = _Haves(self.baton, seen, made, self.left)
         keeping.enter_context(stored(self.baton.repo, objects))
         moving = [move for move in made.moves if move.changes]
         known = agreed(self.line, self.place, {move.asked for move in moving if move.item})
@@ -425,7 +425,7 @@ class _Push:
             warnings += [f"no notes are pushed: {error.message}"] if NOTES not in self.left else []
         if choice.transcripts:
             public = {m.name: m.new for m in moves if m.kind == "track" and m.action not in ("delete", "refused") and m.new}
-            moves += talk_moves(self.baton, seen, public, self.left, past=choice.tracks is None)
+            moves += talk_moves(self.baton, seen, {**compared.same, **public}, self.left, past=choice.tracks is None)
         moves += run_moves(self.baton, seen, self.shown, self.left) if choice.runs else []
         if choice.threads:
             from gitbaton.care.sync import threads
@@ -439,7 +439,7 @@ class _Push:
         if pruned:
             which = "a checkpoint that was" if pruned == 1 else f"{pruned} checkpoints that were"
             warnings.append(f"{in_quotes(self.shown)} refuses rewriting and keeps {which} removed here")
-        return Pushing(moves=tuple(moves), warnings=tuple(warnings), keeps=left), objects
+        return Pushing(moves=tuple(moves), same=compared.same, warnings=tuple(warnings), keeps=left), objects
 
     def _agree(self, public: Exposure) -> bool:
         """Whether ``public`` may become public. A dry run does not ask."""
@@ -568,11 +568,11 @@ class _Haves:
     takes long with thousands of them, and those of tracks that stay as they are seldom matter: without them more looks new than
     is, so nothing new is nothing new."""
 
-    def __init__(self, baton: Baton, seen: RemoteRefs, moves: Sequence[Move], left: Collection[str]) -> None:
+    def __init__(self, baton: Baton, seen: RemoteRefs, made: Pushing, left: Collection[str]) -> None:
         self.baton = baton
         there = {ref: oid for ref, oid in seen.refs.items() if ref not in left}
-        same = {move.ref for move in moves if move.action == "same"} if len(there) > _MANY else set[str]()
-        self.all = sorted({*there.values()})
+        same = {*map(chain_ref, made.same)} if len(there) > _MANY else set[str]()
+        self.all = [*dict.fromkeys(there.values())]
         self._near = sorted({oid for ref, oid in there.items() if ref not in same}) if same else self.all
 
     def ask(self, question: Callable[[Sequence[Oid]], T], nothing: Callable[[T], bool] | None = None) -> T:

@@ -11,7 +11,17 @@ from itertools import islice
 from operator import attrgetter
 from types import MappingProxyType
 
-from gitbaton.base.codec import ROOT_MESSAGE, decode, decode_track, earlier_ids, in_quotes, known, parse_note, payload
+from gitbaton.base.codec import (
+    ROOT_MESSAGE,
+    decode,
+    decode_track,
+    decode_tracks,
+    earlier_ids,
+    in_quotes,
+    known,
+    parse_note,
+    payload,
+)
 from gitbaton.base.errors import MENDS, BatonError, GitError, GitTimeoutError, NotFoundError, RecordError, RefConflictError
 from gitbaton.base.model import BESIDE, STEPPING, UNBORN, Checkpoint, Oid, Stored
 from gitbaton.base.values import TYPE_CHECKING, replace, value, waits
@@ -133,10 +143,9 @@ class Chains:
         problems = []
         listed = self.objects.refs(CHAINS, REMOTES) if listed is None else listed  # what is fetched costs no listing of its own
         self._listed = {ref: oid for ref, oid in listed.items() if ref.startswith(REMOTES)}
-        for ref, oid in listed.items():
-            if not ref.startswith(CHAINS):
-                continue
-            track = decode_track(ref[len(CHAINS) :])
+        chains = [ref for ref in listed if ref.startswith(CHAINS)]
+        for ref, track in zip(chains, decode_tracks([ref[len(CHAINS) :] for ref in chains]), strict=True):
+            oid = listed[ref]
             if track is None:
                 problems.append(Problem(where=ref, reason="the name is not one that gitbaton writes"))
             elif not oid.strip("0"):

@@ -569,19 +569,31 @@ def readable_kinds(store: Chains, oids: Iterable[Oid], most: int | None = None) 
 def unreadable_refs(store: Chains, refs: Mapping[str, Oid], most: int | None = None) -> dict[str, str]:
     """Return the ``refs`` of ours that hold no id, or point at an object that cannot be read or is of another kind than such a
     ref has, each with why; ``most`` as in ``readable_kinds``. The objects below are not looked at: see ``torn_refs``."""
-    wanted = {ref: _kind_at(ref) for ref in refs}
     if most is not None and len(refs) > most:  # nearly always all is well
-        same = {kind: {oid for ref, oid in refs.items() if wanted[ref] == kind} for kind in ("blob", "commit")}
-        if objectlists.are_of_kinds(store.repo, same):
-            refs = {ref: oid for ref, oid in refs.items() if wanted[ref] is None}
+        names = _by_kind(refs)
+        if objectlists.are_of_kinds(store.repo, {kind: {refs[ref] for ref in names[kind]} for kind in ("blob", "commit")}):
+            refs = {ref: refs[ref] for ref in names[None]}
     found, known = dict[str, str](), readable_kinds(store, refs.values(), most)
     for ref, oid in refs.items():
         if not oid.strip("0"):
             found[ref] = "it holds no id"
         elif oid not in known:
             found[ref] = f"it points at {oid}, which cannot be read"
-        elif wanted[ref] not in (None, known[oid]):
+        elif _kind_at(ref) not in (None, known[oid]):
             found[ref] = f"it points at a {known[oid]}, {oid}"
+    return found
+
+
+def _by_kind(refs: Iterable[str]) -> dict[str | None, list[str]]:
+    """Return refs of ours by the kind of the object at each; among None those of which it may be of any."""
+    folders, found = dict[str, list[str]](), dict[str | None, list[str]]({"blob": [], "commit": [], None: []})
+    for ref in refs:
+        folders.setdefault(ref.rpartition("/")[0], []).append(ref)
+    for folder, names in folders.items():  # nearly always one has all that lie in it
+        kind = _kind_at(f"{folder}/")
+        for name in names if kind is None else ():
+            found[_kind_at(name)].append(name)
+        found[kind] += names if kind is not None else []
     return found
 
 

@@ -404,9 +404,13 @@ def pushing_document(done: Pushing) -> dict[str, Json]:
     )
     unnamed: dict[str, Json] = {"track": None, "run": None, "thread": None, "namespace": ""}
     counts = ("new", "count", "dropped", "forgotten", "commits", "untracked", "reason")
+    same = (
+        Move(ref=chain_ref(track), item=("track", track), action="same", seen=tip, new=tip) for track, tip in done.same.items()
+    )
+    tracks = sorted((*same, *(move for move in done.moves if move.kind == "track")), key=lambda move: move.name)
     moves = [
         {"ref": move.ref, **unnamed, **_named(move.item), "action": move.action, "old": move.seen, **picked(move, *counts)}
-        for move in done.moves
+        for move in (*tracks, *(move for move in done.moves if move.kind != "track"))
     ]
     return {
         "moves": moves,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from gitbaton.base.codec import check_track, decode_track, encode_track, is_control
+from gitbaton.base.codec import check_track, decode_track, decode_tracks, encode_track, is_control
 from gitbaton.base.errors import UsageError
 from tests.kit import Sandbox
 from tests.kit.tables import each
@@ -105,6 +105,15 @@ def test_names_and_their_form(name: str, encoded: str) -> None:
 )
 def test_a_form_that_is_not_canonical_is_no_name(encoded: str) -> None:
     assert decode_track(encoded) is None
+
+
+@each(
+    "more",
+    [[], [""], ["a\nb"], ["é"], ["a%20b"], ["%2f"], ["a" * 200], ["a" * 201], ["\n"], ["", ""], ["a b", ""], ["\udcff"], ["?"]],
+)
+def test_many_forms_are_names_as_each_alone_is(more: list[str]) -> None:
+    for encoded in (more, ["a", "b-_9", *more], [*more, "%C3%A9", "a"], ["%41", *more]):
+        assert decode_tracks(encoded) == [decode_track(one) for one in encoded]
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ import pytest
 
 from gitbaton.base.errors import BatonError, RemoteError, UsageError
 from gitbaton.git.bounded import KINDS, Bounded, environment, failure, refused, without_credentials
+from gitbaton.git.objects import Algorithm, are_refs, is_oid, is_ref
 from gitbaton.git.remotes import Connection, Remote, address, default, find
 from gitbaton.git.repo import Repo, discover
 from tests.kit import Sandbox
@@ -337,3 +338,15 @@ def test_words_of_git() -> None:
     for reason in ("stale info", "hook declined", "shallow update not allowed", "non-fast-forward", "who knows"):
         assert refused(reason) in KINDS
     assert isinstance(Remote(name="a", shown="a", fetch="a", push=()), Remote) and Bounded is not None
+
+
+@pytest.mark.parametrize("algorithm", ["sha1", "sha256"])
+def test_many_refs_are_what_each_alone_is(algorithm: Algorithm) -> None:
+    length = {"sha1": 40, "sha256": 64}[algorithm]
+    good = {CHAIN: "0" * length, "refs/heads/v1.0": "ab" * (length // 2), "HEAD": "f" * length}
+    names = ["refs/heads/a..b", "refs/heads/@{1}", "heads/a", "refs/a b", "refs/", "", "refs/a\tb", "refs/heads/\udcff"]
+    for name, oid in [*((name, "1" * length) for name in names), *(("refs/x", "1" * n) for n in (0, 39, 40, 41, 63, 64, 65))]:
+        assert are_refs(algorithm, {**good, name: oid}) == (is_ref(name) and is_oid(algorithm, oid)), (name, oid)
+    for oid in ("g" * length, "A" * length, "1" * (length - 1) + "\n", "1" * (length - 1) + "\u0661"):
+        assert not are_refs(algorithm, {**good, "refs/x": oid}) and not is_oid(algorithm, oid)
+    assert are_refs(algorithm, good) and are_refs(algorithm, {})

@@ -107,3 +107,10 @@ def test_each_line_says_what_becomes_public_with_a_track(far: Far) -> None:
     assert row in a.here("push", "--dry-run").out
     moves = {m["track"]: (m["commits"], m["untracked"]) for m in a.here("push", "--json").json["places"][0]["moves"]}
     assert moves["t"] == (1, 2) and ok(a, "push").out == "nothing to push\n"
+    snap(a, "more", "b")
+    said = a.here("push", "--json", "--yes").json["places"][0]["moves"]
+    assert [(m["track"], m["action"], m["old"] == m["new"]) for m in said[:3]] == [
+        ("b", "new", False),
+        ("t", "same", True),
+        ("u", "same", True),
+    ]
