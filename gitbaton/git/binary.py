@@ -274,6 +274,7 @@ class BinaryObjects(GitObjects):
     """Objects and refs read through one ``git cat-file --batch-command``, too."""
 
     _batch: _CatFile | None = None
+    _packed: tuple[tuple[int, int, int] | None, frozenset[bytes] | None] = None, None
     elder: BinaryObjects | None = None
     """Another reader of the same objects and shared refs, as of another work tree, whose process is asked for them."""
 
@@ -298,7 +299,23 @@ class BinaryObjects(GitObjects):
             return self.git.run("show-ref", "--exists", name).code == 0
         if os.path.lexists(os.path.join(self.common_dir if _is_shared(name) else self.git_dir, name)):
             return True
-        return b" " + os.fsencode(name) + b"\n" in packed_refs(self.common_dir)
+        return self._is_packed(os.fsencode(name))
+
+    def _is_packed(self, name: bytes) -> bool:
+        """Whether packed-refs has a ref. Whoever asks once more hears it from its names, until git writes the file anew."""
+        try:
+            found = os.stat(os.path.join(self.common_dir, "packed-refs"))
+        except FileNotFoundError:
+            return False
+        state = found.st_ino, found.st_size, found.st_mtime_ns
+        before, names = self._packed
+        if before != state:
+            self._packed = state, None
+            return b" " + name + b"\n" in packed_refs(self.common_dir)
+        if names is None:
+            names = frozenset(re.findall(rb" ([^ \n]+)\n", packed_refs(self.common_dir)))
+            self._packed = state, names
+        return name in names
 
     def read(self, spec: str, limit: int = MAX_READ) -> Object | None:
         """See Objects."""

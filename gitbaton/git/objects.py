@@ -223,8 +223,7 @@ def is_ref(spec: str) -> bool:
 
 
 def are_refs(algorithm: Algorithm, refs: Mapping[str, str]) -> bool:
-    """Whether all of these are full ref names with full object ids of this object format, as ``is_ref`` and ``is_oid`` say of
-    each; many cost little."""
+    """Whether many refs have full names and full object ids of this object format: as ``is_ref`` and ``is_oid``, but sooner."""
     names, oids = "\n".join(refs), "".join(refs.values())
     right = {*map(len, refs.values())} <= {_HEX_LENGTH[algorithm]} and re.fullmatch(r"[0-9a-f]*", oids) is not None
     return right and all(map(_REF.match, refs)) and "@{" not in names and ".." not in names

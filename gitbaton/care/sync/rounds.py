@@ -53,8 +53,8 @@ from gitbaton.git.objects import RefChange
 from gitbaton.git.remotes import Connection, typed
 from gitbaton.langgraph.threads.names import LATE
 
-ROUNDS = 5
-PAUSE = 0.25  # seconds, at most, times the number of the round
+ROUNDS = 8
+PAUSE = 0.25  # seconds, at most, times the number of the round, half of them at most
 
 
 def fetch(
@@ -402,7 +402,7 @@ class _JoinPlan:
 def sync(
     baton: Baton, line: Connection, choice: Choice, manner: Manner, *, pause: Callable[[float], None] = time.sleep
 ) -> Synced:
-    """Fetch, join and push; retry after a lost race, five times at most. What was fetched is joined whatever becomes of the
+    """Fetch, join and push; retry after a lost race, seven times at most. What was fetched is joined whatever becomes of the
     push; a bundle is not pushed to.
 
     Raises RemoteError when nothing could be fetched, RecordError where tombstones, the remote's or ours, cannot be read, and
@@ -437,7 +437,7 @@ def sync(
             if same and line.remote.exact:
                 return replace(done, pushing=pushing, failure=_apart(line, pushing))
             done = replace(done, pushing=pushing, failure=f"{in_quotes(line.remote.shown)} has got more meanwhile")
-        pause(jitter(PAUSE * number))
+        pause(jitter(PAUSE * min(number, ROUNDS // 2)))
     assert done is not None
     return replace(done, failure=f"somebody else was faster {ROUNDS} times: {done.failure}" if faster else done.failure)
 

@@ -56,6 +56,7 @@ from gitbaton.checkpoints.store.refs import (
     tip_ref,
     track_of,
 )
+from gitbaton.checkpoints.store.sealed import MANY
 from gitbaton.checkpoints.store.state import SHOWN, read_newest, settle
 from gitbaton.git import objectlists, questions
 from gitbaton.git.objects import Object
@@ -217,7 +218,10 @@ class Store(Chains):
             chains, broken = {track: commit for _, _, commit, track in known.rows}, list[Problem]()
         else:
             chains, broken = self.chains()
+            if limit and len(chains) > MANY:  # else each would be taken apart
+                self.facts.load()
             broken = [*broken, *(self.tips_of(chains).problems if limit else ())]  # also those of no new commit
+            self.facts.keep()
         elsewhere = self.elsewhere() if self._own is not None else {}
         tips, most = [*chains.values(), *(oid for _, _, oid in differing(chains, elsewhere))], limit
         while limit != 0:

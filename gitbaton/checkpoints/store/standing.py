@@ -143,11 +143,11 @@ def _rows(store: Chains, tip: Stored, found: Sequence[Object | None]) -> Iterato
     """Yield the rows of the commits of a checkpoint's chain, of which nothing more is read until that is asked for."""
     track = tip.checkpoint.track if tip.checkpoint.kind not in BESIDE else None
     read = partial(_readable, store, track, _of_others(store, tip))
-    for item in found:
+    for at, item in enumerate(found):
         raw = payload_in(item.data) if item is not None and item.data is not None else b""
         if item is not None and raw and (said := _PREVIOUS.findall(raw)):
             oid = object_id(store.objects.algorithm, "blob", raw)
-            yield oid, said[-1].decode("ascii") or None, partial(read, item)
+            yield oid, said[-1].decode("ascii") or None, partial(read, item) if at else lambda: tip
         elif item is not None and raw and (stored := read(item)) is not None:  # not as we write it
             yield _row(stored)
 

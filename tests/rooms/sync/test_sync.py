@@ -178,7 +178,7 @@ def test_rounds_are_bounded(far: Far) -> None:
     with a.open() as baton:
         line = Hasty(baton.repo, find(baton.repo, None, "."), 60)
         done = sync(baton, line, Choice(), Manner(agree=lambda _: True), pause=faster)
-    assert done.rounds == len(pauses) == 5 and "5 times" in done.failure
+    assert done.rounds == len(pauses) == 8 and "8 times" in done.failure
     ok(a, "sync")
     ok(b, "sync")
     equal(a, b)
