@@ -118,11 +118,11 @@ def picked(store: Chains, wanted: Selection, starts: Sequence[Oid], limit: int |
     """Return the commits of the chain from each start on that are wanted, newest first, with a ``limit`` the newest so many of
     all and those that are as old as the last of these; and with them those that are no checkpoint, which the reader reports.
     Raises GitError."""
-    kept, links, trees = list[_Link](), list[_Link](), dict[Oid, Oid]()
+    kept, links, trees, chains = list[_Link](), list[_Link](), dict[Oid, Oid](), dict[Oid, list[Oid]]()
     for most in (None,) if limit is None else (*_PARTS, None):
         few = most is None or (most == _PARTS[1] and limit is not None and len(kept) * _PARTS[1] < limit * _PARTS[0])
         if few and (touching := _touching(store, wanted, starts)) is not None:
-            kept = touching
+            kept, chains = touching
             break
         more = _known_links(store, wanted, starts, {link.oid for link in links}) if few else None
         if more is not None:
@@ -141,8 +141,8 @@ def picked(store: Chains, wanted: Selection, starts: Sequence[Oid], limit: int |
         if len(kept) >= limit > 0 and kept[limit - 1].seconds > links[-1].seconds:
             kept = [link for link in kept if link.seconds >= kept[limit - 1].seconds]
             break
-    found = {link.oid for link in kept}
-    return {start: [oid for oid in oids if oid in found] for start, oids in store.objects.chains(starts).items()}
+    found, chains = {link.oid for link in kept}, chains or store.objects.chains(starts)
+    return {start: [oid for oid in oids if oid in found] for start, oids in chains.items()}
 
 
 def wants(wanted: Selection, raw: bytes) -> bool:
@@ -150,9 +150,9 @@ def wants(wanted: Selection, raw: bytes) -> bool:
     return not wanted.paths and wanted.text is None and _fits(b"\n\n" + raw, wanted)
 
 
-def _touching(store: Chains, wanted: Selection, starts: Sequence[Oid]) -> list[_Link] | None:
-    """Return the wanted links of chains where pathspecs alone tell of changes and no time is asked for: git walks by them, and
-    most records are not read. None where else is asked, or one of the chains is torn."""
+def _touching(store: Chains, wanted: Selection, starts: Sequence[Oid]) -> tuple[list[_Link], dict[Oid, list[Oid]]] | None:
+    """Return the wanted links of chains where pathspecs alone tell of changes and no time is asked for, and the commits of each
+    chain: git walks by them, and most records are not read. None where else is asked, or one of the chains is torn."""
     if not wanted.paths or not starts or any(one is not None for one in (wanted.text, wanted.since, wanted.until)):
         return None
     git = store.repo.git.changed(no_index(store.repo), "core.commitGraph=false", directory=wanted.directory)
@@ -163,9 +163,9 @@ def _touching(store: Chains, wanted: Selection, starts: Sequence[Oid]) -> list[_
         raise
     except GitError:
         return None
-    chains = store.objects.chains(starts).values()
-    last = {oids[-1] for oids in chains if oids}  # the root; of a shallow chain what nothing is known below
-    first = {oids[-2] for oids in chains if oids[-1:] == [store.root] and oids[1:]}
+    chains = store.objects.chains(starts)
+    last = {oids[-1] for oids in chains.values() if oids}  # the root; of a shallow chain what nothing is known below
+    first = {oids[-2] for oids in chains.values() if oids[-1:] == [store.root] and oids[1:]}
     asked = [*first, *(oid for oid in dict.fromkeys(told) if oid not in first and oid not in last)]
     links = list[_Link]()
     for oid, found in zip(asked, store.objects.read_many(asked, MAX_COMMIT), strict=True):
@@ -175,7 +175,7 @@ def _touching(store: Chains, wanted: Selection, starts: Sequence[Oid]) -> list[_
         links.append(_link(store, wanted, oid, 0, commit.tree, commit.parents[0], commit.message))
     links = [link for link in links if link.fits]
     begun = _changing(store, wanted, [link for link in links if link.oid in first], {})
-    return [*begun, *(link for link in links if link.oid not in first and link.files)]
+    return [*begun, *(link for link in links if link.oid not in first and link.files)], chains
 
 
 def _known_links(store: Chains, wanted: Selection, starts: Sequence[Oid], past: Collection[Oid]) -> list[_Link] | None:
@@ -317,12 +317,13 @@ def _first_base(store: Chains, message: bytes) -> Oid | None:
 def _changing(store: Chains, wanted: Selection, links: Sequence[_Link], trees: Mapping[Oid, Oid]) -> list[_Link]:
     """Return the commits that changed files against the checkpoint before, as pathspecs and a string ask; one git process."""
     pairs: dict[Oid, str] = {}
-    above = [link.parent for link in links if link.parent not in (store.root, "") and not trees.get(link.parent)]
-    known = {**trees, **store.trees_of(above)}
+    first = {link.oid: _first_base(store, link.message) for link in links if link.parent == store.root}
+    asked = {link.parent for link in links if link.oid not in first} | {base for base in first.values() if base is not None}
+    known = {**trees, **store.trees_of(sorted(oid for oid in asked if oid and not trees.get(oid)))}
     for link in links:
-        before = known.get(link.parent) or store.tree_of(link.parent)
-        if link.parent == store.root:
-            before = store.base_tree(_first_base(store, link.message))
+        before = known.get(link.parent)
+        if link.oid in first:
+            before = known.get(first[link.oid] or "") or store.base_tree(first[link.oid])
         if before and link.tree != before and link.files:
             pairs[link.oid] = f"{before} {link.tree}"
     pickaxe = [] if wanted.text is None else ["-M", "--textconv", f"-S{wanted.text}"]
