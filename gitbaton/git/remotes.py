@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from types import MappingProxyType
 
 from gitbaton.base.errors import RefConflictError, RemoteError, UsageError
@@ -222,6 +222,34 @@ class Connection:
         self.bounded = Bounded(repo.git, seconds, prompts=prompts)
         self.bounded.env[_OFF] = "false"
         self.hidden: frozenset[str] = frozenset()
+        self._held = dict[str, ExitStack]()
+
+    def _near(self, place: str | None) -> str:
+        """Return where a place of the remote lies if that is on this machine; else there is no such folder."""
+        return os.path.join(self.repo.git.directory, self.remote.address(place or self.remote.fetch))
+
+    def turn(self, place: str) -> AbstractContextManager[None]:
+        """Wait for others who push to a place on this machine, as ``Repo.turn`` does, until the block ends."""
+        near = self._near(place)
+        return self.repo.turn_at(near) if place not in self._held and os.path.isdir(near) else nullcontext()
+
+    def hold(self, place: str) -> None:
+        """Wait as ``turn``, and let nobody else of ours push there before ``close``: whoever was too late looks and pushes in
+        one go."""
+        near = self._near(place)
+        if place not in self._held and os.path.isdir(near):
+            held = self._held[place] = ExitStack()
+            held.enter_context(self.repo.turn_at(near))
+
+    @property
+    def holds(self) -> bool:
+        """Whether a place is held."""
+        return bool(self._held)
+
+    def close(self) -> None:
+        """Let others push."""
+        while self._held:
+            self._held.popitem()[1].close()
 
     @property
     def _aloud(self) -> tuple[str, ...]:
@@ -250,8 +278,7 @@ class Connection:
         no progress is shown before git reports its own. ``meanwhile`` is done beside it."""
         told = self.repo.progress if self._aloud else None
         if told is not None:
-            near = os.path.join(self.repo.git.directory, self.remote.address(place or self.remote.fetch))
-            quiet = self.bounded.prompts and not os.path.exists(near)
+            quiet = self.bounded.prompts and not os.path.exists(self._near(place))
             told("" if quiet else f"{what} {self.remote.shown}", 0, 0)
         try:
             return self.bounded.run(*_ASIDE, *args, stdin=stdin, env=env, told=told, meanwhile=meanwhile)
@@ -330,7 +357,7 @@ class Connection:
 
     def send_lfs(self, oids: Sequence[str], place: str) -> str:
         """Let git-lfs send contents to ``place``; what it says where it does not, else nothing. Raises RemoteError."""
-        near = os.path.join(self.repo.git.directory, self.remote.address(place))
+        near = self._near(place)
         own = matching(self.repo, rf"^remote\.{re.escape(self.remote.fetch)}\.lfs(push)?url$")
         target = self.remote.fetch if own or (place in self.remote.exact and len(self.remote.push) == 1) else place
         if target == place and os.path.isdir(near) and target not in names(self.repo):
@@ -380,7 +407,7 @@ class Connection:
             settings += exactly + tuple(f"--config-env=remote.{_EXACT}.{key}={_PLACE}" for key in ("url", "pushurl"))
         settings += (f"--config-env=remote.{target}.mirror={_OFF}",)  # -c would end the name at the first =
         # A remote of this machine has on disk what it takes; how another one does is its own git's matter.
-        near = os.path.join(self.repo.git.directory, self.remote.address(place))
+        near = self._near(place)
         beside = (f"--receive-pack={self._hooks_environment()}{_receiving(near)}",) if os.path.isdir(near) else ()
         for atomic in (("--atomic",), ("--no-atomic",)):
             words = (

@@ -455,7 +455,8 @@ class _Push:
         send_contents(self.line, self.sends, self.place)
         try:
             for part in _parts(made.moves):
-                rows += self.line.push(part, self.place, hooked=self.hooked)
+                with self.line.turn(self.place):
+                    rows += self.line.push(part, self.place, hooked=self.hooked)
         finally:
             # Not after each part: git's time for the next one goes with the number of refs here.
             done = [moves[row.ref] for row in rows if not row.kind]
@@ -478,6 +479,7 @@ class _Push:
         """Return why refs did not move from where they were seen: another process moved them, or, where a second look shows
         nothing new, what git says of it. ``nothing``: whether none has moved."""
         shown, first = in_quotes(self.shown), rows[0]
+        self.line.hold(self.place)
         refs = [row.ref for row in rows]
         now = self.line.listed(*refs, META, place=self.place)
         moved = {ref for ref in (*refs, META) if now.get(ref) != self.there.get(ref)}

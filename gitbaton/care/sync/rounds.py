@@ -437,7 +437,8 @@ def sync(
             if same and line.remote.exact:
                 return replace(done, pushing=pushing, failure=_apart(line, pushing))
             done = replace(done, pushing=pushing, failure=f"{in_quotes(line.remote.shown)} has got more meanwhile")
-        pause(jitter(PAUSE * min(number, ROUNDS // 2)))
+        if not line.holds:
+            pause(jitter(PAUSE * min(number, ROUNDS // 2)))
     assert done is not None
     return replace(done, failure=f"somebody else was faster {ROUNDS} times: {done.failure}" if faster else done.failure)
 

@@ -168,7 +168,10 @@ def test_rounds_are_bounded(far: Far) -> None:
         pauses.append(seconds)
 
     class Hasty(Connection):
-        """Before each of our pushes the other clone pushes."""
+        """Before each of our pushes the other clone pushes, which does not wait for us, as on another machine."""
+
+        def hold(self, place: str) -> None:
+            pass
 
         def push(self, *words: object, **more: object) -> object:  # type: ignore[override]
             snap(b, f"number {len(pauses)}")
