@@ -53,6 +53,12 @@ class Far:
         return State(self.remote.path)
 
 
+def elsewhere(*clones: Clone) -> None:
+    """Let clones take their remote for one of another machine, where those who push do not wait for each other."""
+    for clone in clones:
+        clone.git("remote", "set-url", "origin", f"file://{clone.path.parent / 'far.git'}")
+
+
 def snap(clone: Clone, step: str, track: str = "t", *words: str) -> str:
     """A checkpoint; its id."""
     done = ok(clone, "snapshot", "--track", track, "--step", step, "--porcelain", *words)

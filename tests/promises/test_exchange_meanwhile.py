@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.kit.clones import Clock, Clone, copied
-from tests.kit.far import Far, ok, snap, steps
+from tests.kit.far import Far, elsewhere, ok, snap, steps
 from tests.kit.moments import Args, at
 from tests.kit.repos import Outcome
 from tests.kit.tiers import some
@@ -68,6 +68,7 @@ def both_at_work(place: Path, verb: str, action: str, word: str) -> tuple[Outcom
     """The verb in b, with something happening before the first git of that name that it starts; whether there was one."""
     clock, did = Clock(), list[object]()
     clones = {name: Clone(place / name, clock) for name in "ab"}
+    elsewhere(*clones.values())
     who, commands = ACTIONS[action]
 
     def act(args: Args) -> None:
@@ -87,30 +88,36 @@ MOMENTS = [
 ]
 
 
+HOLDS = "import fcntl, os, sys; f = os.open(sys.argv[1], 0); fcntl.flock(f, fcntl.LOCK_EX); print(flush=True); sys.stdin.read()"
+
+
 @contextmanager
-def another_at_it(clone: Clone) -> Iterator[subprocess.Popen[bytes]]:
-    """A process that has the lock by which exchanges of a clone wait for each other."""
-    lock = clone.path / ".git/baton/lock/exchange"
-    lock.rmdir()
-    lock.touch()
-    code = "import fcntl, sys; f = open(sys.argv[1]); fcntl.flock(f, fcntl.LOCK_EX); print(flush=True); sys.stdin.read()"
-    with subprocess.Popen((sys.executable, "-c", code, str(lock)), stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+def another_at_it(clone: Clone, where: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that has the lock by which exchanges of a clone wait for each other, or pushes to a hub on this machine."""
+    lock = clone.path.parent / "far.git"
+    if where == "here":
+        lock = clone.path / ".git/baton/lock/exchange"
+        lock.rmdir()
+        lock.touch()
+    with subprocess.Popen((sys.executable, "-c", HOLDS, str(lock)), stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
         assert holder.stdout is not None and holder.stdout.readline()
         yield holder
 
 
 @pytest.mark.deep
-def test_an_exchange_goes_on_beside_another_one_that_does_not_end(template: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("where", ["here", "there"])
+def test_an_exchange_goes_on_beside_another_one_that_does_not_end(template: Path, tmp_path: Path, where: str) -> None:
     b = Clone(copied(template, tmp_path / "w") / "b", Clock())
-    with another_at_it(b) as holder:
+    with another_at_it(b, where) as holder:
         assert "both: 1 joined" in ok(b, "sync", "--yes").out and holder.poll() is None
 
 
 @pytest.mark.deep
-def test_an_exchange_waits_for_another_one_of_the_clone_until_that_is_killed(template: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("where", ["here", "there"])
+def test_an_exchange_waits_for_another_one_until_that_is_killed(template: Path, tmp_path: Path, where: str) -> None:
     b = Clone(copied(template, tmp_path / "w") / "b", Clock())
     # Who waits, waits for it.
-    with another_at_it(b) as holder, at("fcntl.flock", lambda args: args[1] == fcntl.LOCK_EX, lambda _: holder.kill()):
+    with another_at_it(b, where) as holder, at("fcntl.flock", lambda args: args[1] == fcntl.LOCK_EX, lambda _: holder.kill()):
         done = ok(b, "sync", "--yes")
     assert holder.returncode == -signal.SIGKILL and "both: 1 joined" in done.out
 
@@ -176,6 +183,7 @@ def test_a_push_that_only_another_track_of_others_is_in_the_way_of_goes_on(templ
     """Notes are everybody's: who pushes another track at the same time is no reason to refuse this one."""
     place = copied(template, tmp_path / "w")
     a, b = (Clone(place / name, Clock()) for name in "ab")
+    elsewhere(a, b)
 
     def another(_: object) -> None:
         if not (place / "once").exists():

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import itertools
 import json
+import os
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 
@@ -16,7 +19,7 @@ from gitbaton.care.sync.push import Manner
 from gitbaton.checkpoints.baton import Request
 from gitbaton.git.remotes import Connection, find
 from tests.kit.clones import Clone
-from tests.kit.far import CHAINS, META, NOTES, Far, forget, noted_steps, ok, snap, steps
+from tests.kit.far import CHAINS, META, NOTES, Far, elsewhere, forget, noted_steps, ok, snap, steps
 from tests.kit.moments import at
 from tests.kit.repos import Sandbox
 from tests.kit.threads import git_called
@@ -25,6 +28,18 @@ from tests.kit.threads import git_called
 @pytest.fixture
 def far(tmp_path: Path) -> Far:
     return Far(tmp_path)
+
+
+def is_free(folder: Path) -> bool:
+    """Whether nobody has locked a folder."""
+    place = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(place, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(place)
+    return True
 
 
 def equal(*clones: Clone) -> None:
@@ -161,6 +176,7 @@ def test_two_syncs_that_race(far: Far) -> None:
 @pytest.mark.deep
 def test_rounds_are_bounded(far: Far) -> None:
     a, b = far.first, far.clone()
+    elsewhere(a, b)
     snap(a, "mine")
     pauses: list[float] = []
 
@@ -168,10 +184,7 @@ def test_rounds_are_bounded(far: Far) -> None:
         pauses.append(seconds)
 
     class Hasty(Connection):
-        """Before each of our pushes the other clone pushes, which does not wait for us, as on another machine."""
-
-        def hold(self, place: str) -> None:
-            pass
+        """Before each of our pushes the other clone pushes."""
 
         def push(self, *words: object, **more: object) -> object:  # type: ignore[override]
             snap(b, f"number {len(pauses)}")
@@ -188,10 +201,35 @@ def test_rounds_are_bounded(far: Far) -> None:
 
 
 @pytest.mark.deep
+def test_who_was_too_late_keeps_others_on_this_machine_from_pushing_until_it_has(far: Far) -> None:
+    a, b, free = far.first, far.clone(), list[bool]()
+    snap(a, "mine")
+
+    class Hasty(Connection):
+        """Before our first look comes to our first push the other clone pushes the same track."""
+
+        def fetch(self, *words: object, **more: object) -> bool:
+            done = super().fetch(*words, **more)  # type: ignore[arg-type]
+            free.append(is_free(far.remote.path))
+            if len(free) == 1:
+                snap(b, "theirs")
+                ok(b, "push", "--yes")
+            return done
+
+    with a.open() as baton, closing(Hasty(baton.repo, find(baton.repo, None, "."), 60)) as line:
+        done = sync(baton, line, Choice(), Manner(agree=lambda _: True), pause=lambda _: pytest.fail("it waits"))
+        assert (done.failure, done.rounds, free) == ("", 2, [True, False])
+    assert is_free(far.remote.path) and steps(far.there()) == ["mine", "theirs"]
+    ok(b, "sync")
+    equal(a, b)
+
+
+@pytest.mark.deep
 @pytest.mark.parametrize(("times", "rounds"), [(1, 1), (4, 1), (6, 2)])
 def test_where_others_have_moved_the_notes_alone_these_are_written_anew(far: Far, times: int, rounds: int) -> None:
     """As every push does, of whatever track; a round is begun anew where that goes on."""
     a, b = far.first, far.clone()
+    elsewhere(a, b)
     mine, theirs, looks = snap(a, "mine"), list[str](), list[object]()
 
     class Hasty(Connection):
@@ -226,6 +264,7 @@ def test_notes_are_not_written_anew_where_others_have_dropped_something_meanwhil
     gone = snap(b, "dropped", "of-b")
     ok(b, "push", "--yes")
     ok(a, "sync")
+    elsewhere(a, b)
     mine, pushes = snap(a, "mine"), list[object]()
 
     class Hasty(Connection):
