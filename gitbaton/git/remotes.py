@@ -229,13 +229,12 @@ class Connection:
         return os.path.join(self.repo.git.directory, self.remote.address(place or self.remote.fetch))
 
     def turn(self, place: str) -> AbstractContextManager[None]:
-        """Wait for others who push to a place on this machine, as ``Repo.turn`` does, until the block ends."""
+        """Wait for other pushes to a place on this machine, as ``Repo.turn`` does; the turn is ours until the block ends."""
         near = self._near(place)
         return self.repo.turn_at(near) if place not in self._held and os.path.isdir(near) else nullcontext()
 
     def hold(self, place: str) -> None:
-        """Wait as ``turn``, and let nobody else of ours push there before ``close``: whoever was too late looks and pushes in
-        one go."""
+        """Wait as ``turn`` does; the turn is ours until ``close``: a push that was too late looks and sends again in one go."""
         near = self._near(place)
         if place not in self._held and os.path.isdir(near):
             held = self._held[place] = ExitStack()
@@ -247,7 +246,7 @@ class Connection:
         return bool(self._held)
 
     def close(self) -> None:
-        """Let others push."""
+        """End the turns."""
         while self._held:
             self._held.popitem()[1].close()
 
