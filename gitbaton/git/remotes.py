@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from types import MappingProxyType
@@ -228,17 +229,21 @@ class Connection:
         """Return where a place of the remote lies if that is on this machine; else there is no such folder."""
         return os.path.join(self.repo.git.directory, self.remote.address(place or self.remote.fetch))
 
-    def turn(self, place: str) -> AbstractContextManager[None]:
-        """Wait for other pushes to a place on this machine, as ``Repo.turn`` does; the turn is ours until the block ends."""
-        near = self._near(place)
-        return self.repo.turn_at(near) if place not in self._held and os.path.isdir(near) else nullcontext()
+    def turn(self, place: str | None = None) -> ExitStack:
+        """Wait for other exchanges of this repository, or pushes to a place on this machine, as ``Repo.turn`` does, for half of
+        the time that is left at most; the turn is ours until the block ends."""
+        held, began, most = ExitStack(), time.monotonic(), self.bounded.left / 2
+        if place is None:
+            held.enter_context(self.repo.turn("exchange", most))
+        elif place not in self._held and os.path.isdir(self._near(place)):
+            held.enter_context(self.repo.turn_at(self._near(place), most))
+        self.bounded.left -= time.monotonic() - began
+        return held
 
     def hold(self, place: str) -> None:
         """Wait as ``turn`` does; the turn is ours until ``close``: a push that was too late looks and sends again in one go."""
-        near = self._near(place)
-        if place not in self._held and os.path.isdir(near):
-            held = self._held[place] = ExitStack()
-            held.enter_context(self.repo.turn_at(near))
+        if place not in self._held and os.path.isdir(self._near(place)):
+            self._held[place] = self.turn(place)
 
     @property
     def holds(self) -> bool:

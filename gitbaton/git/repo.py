@@ -441,25 +441,26 @@ class Repo:
             yield
 
     @contextmanager
-    def turn(self, of: str) -> Iterator[None]:
-        """Wait for others at the same kind of work, so that they are not in each other's way, but not for long: then, or where
-        nothing can be locked, go on beside them. Nothing relies on it. The kernel frees it when its holder dies."""
-        with self._turn(lambda: lock_file(self, os.path.join(self.shared_dir, "lock", of))):
+    def turn(self, of: str, most: float) -> Iterator[None]:
+        """Wait for others at the same kind of work, so that they are not in each other's way, but not for long, and ``most``
+        seconds: then, or where nothing can be locked, go on beside them. Nothing relies on it. The kernel frees it when its
+        holder dies."""
+        with self._turn(lambda: lock_file(self, os.path.join(self.shared_dir, "lock", of)), most):
             yield
 
     @contextmanager
-    def turn_at(self, folder: str) -> Iterator[None]:
+    def turn_at(self, folder: str, most: float) -> Iterator[None]:
         """Wait as ``turn`` does for others at work in a folder that is not ours: it is locked, and nothing is written there."""
-        with self._turn(lambda: os.open(folder, os.O_RDONLY | os.O_DIRECTORY)):
+        with self._turn(lambda: os.open(folder, os.O_RDONLY | os.O_DIRECTORY), most):
             yield
 
     @contextmanager
-    def _turn(self, opened: Callable[[], int]) -> Iterator[None]:
+    def _turn(self, opened: Callable[[], int], most: float) -> Iterator[None]:
         with ExitStack() as held, suppress(OSError):
             fd = held.enter_context(closing_fd(opened()))
             if not acquire(fd):
                 self.progress("waiting for another process", 0, 0)
-                acquire(fd, TURN)
+                acquire(fd, min(TURN, most))
             held = held.pop_all()
         with held:
             yield

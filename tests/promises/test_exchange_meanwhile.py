@@ -109,7 +109,8 @@ def another_at_it(clone: Clone, where: str) -> Iterator[subprocess.Popen[bytes]]
 def test_an_exchange_goes_on_beside_another_one_that_does_not_end(template: Path, tmp_path: Path, where: str) -> None:
     b = Clone(copied(template, tmp_path / "w") / "b", Clock())
     with another_at_it(b, where) as holder:
-        assert "both: 1 joined" in ok(b, "sync", "--yes").out and holder.poll() is None
+        # Half of its time is the most that it waits.
+        assert "both: 1 joined" in ok(b, "sync", "--yes", "--timeout", "8").out and holder.poll() is None
 
 
 @pytest.mark.deep

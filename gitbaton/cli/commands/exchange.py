@@ -81,7 +81,7 @@ def exchange(
             baton.redirect(folder)
         line = Connection(baton.repo, remote, seconds, prompts=askable())
         places = remote.push if verb == "push" else (None,)
-        with closing(line), nullcontext() if dry_run else baton.repo.turn("exchange"):
+        with closing(line), nullcontext() if dry_run else line.turn():
             choice = sync.named(baton, line, choice, named, ours=verb != "fetch", places=places, write=not dry_run)
             yield remote, line, choice
 
