@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from types import MappingProxyType
 
 from gitbaton.base.errors import RefConflictError, RemoteError, UsageError
@@ -20,7 +21,7 @@ from gitbaton.git.objectlists import all_refs
 from gitbaton.git.objects import RefChange, are_refs, is_conflict
 from gitbaton.git.publish import fsync, move_refs, sync_all
 from gitbaton.git.questions import default_hooks, hooks_path, matching
-from gitbaton.git.repo import Repo, silent
+from gitbaton.git.repo import TURN, Repo, silent
 from gitbaton.git.run import LOCAL_ENV, checked, quoted, taken_back
 
 _WANTED = r"^(remote\..*\.(url|pushurl)|branch\..*\.(remote|pushremote)|remote\.pushdefault|url\..*\.(push)?insteadof)$"
@@ -32,6 +33,7 @@ _CONTENTS = 500  # ids on one command line of git-lfs
 _EXACT = "gitbaton-pushurl"  # a remote that exists for one command
 _OFF = "GITBATON_OFF"  # a variable of the environment that says false
 _PLACE = "GITBATON_PLACE"  # one that says an address
+_TURNS = "GITBATON_TURNS"  # one that says which places a push has its turn at
 _NO_ATOMIC = "does not support --atomic"
 _NO_REF = "couldn't find remote ref"
 _BROKEN = "reference broken"
@@ -224,6 +226,7 @@ class Connection:
         self.bounded.env[_OFF] = "false"
         self.hidden: frozenset[str] = frozenset()
         self._held = dict[str, ExitStack]()
+        self._patience = TURN  # seconds for which other pushes are waited for, in all
 
     def _near(self, place: str | None) -> str:
         """Return where a place of the remote lies if that is on this machine; else there is no such folder."""
@@ -235,14 +238,16 @@ class Connection:
         held, began, most = ExitStack(), time.monotonic(), self.bounded.left / 2
         if place is None:
             held.enter_context(self.repo.turn("exchange", most))
-        elif place not in self._held and os.path.isdir(self._near(place)):
-            held.enter_context(self.repo.turn_at(self._near(place), most))
+        elif place not in self._held and (turn := _turn_of(self._near(place))):
+            ours = held.enter_context(self.repo.turn_at(self._near(place), min(most, self._patience)))
+            self._patience = self._patience - (time.monotonic() - began) if ours else 0  # who waited in vain waits no more
+            self.bounded.env[_TURNS] = f"{os.environ.get(_TURNS, '')} {turn}"
         self.bounded.left -= time.monotonic() - began
         return held
 
     def hold(self, place: str) -> None:
         """Wait as ``turn`` does; the turn is ours until ``close``: a push that was too late looks and sends again in one go."""
-        if place not in self._held and os.path.isdir(self._near(place)):
+        if place not in self._held and _turn_of(self._near(place)):
             self._held[place] = self.turn(place)
 
     @property
@@ -264,7 +269,7 @@ class Connection:
         """The beginning of a shell line: hooks of a remote on this machine have what ``git push`` would give them, but for its
         language, and for traces that would end in our errors. What names a repository git takes away itself."""
         ours, own = (
-            {k: v for k, v in env.items() if k not in LOCAL_ENV and not k.startswith(("LC_", "LANG", "GIT_TRACE"))}
+            {k: v for k, v in env.items() if k not in LOCAL_ENV and not k.startswith(("LC_", "LANG", "GIT_TRACE", _TURNS))}
             for env in (self.bounded.env, environment(self.repo, "here"))
         )
         return taken_back(ours, own)
@@ -474,6 +479,23 @@ def _rows(result: Result) -> dict[str, Pushed]:
         kind = refused(reason) if flag == "!" else ""
         rows[ref] = Pushed(ref=ref, kind=kind, reason=words if kind == "hook" and words else reason, words=words)
     return rows
+
+
+def _turn_of(folder: str) -> str:
+    """Return what tells a folder from others, where there may be a turn to wait for: it is on this machine, and neither a push
+    that started this one by a hook has it, nor ``flock``, which leaves the folder open to what it starts."""
+    try:
+        found = os.stat(folder)
+    except OSError:
+        return ""
+    turn = f"{found.st_dev}:{found.st_ino}"
+    if not stat.S_ISDIR(found.st_mode) or turn in os.environ.get(_TURNS, "").split():
+        return ""
+    for place in range(3, 10):
+        with suppress(OSError):
+            if os.path.samestat(os.fstat(place), found):
+                return ""
+    return turn
 
 
 class Shelter:

@@ -8,7 +8,7 @@ import re
 import stat
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from datetime import datetime
 from functools import cache
 
@@ -440,30 +440,28 @@ class Repo:
             clear_stale_locks(self.layout.git_dir, ("BATON_HEAD",))
             yield
 
-    @contextmanager
-    def turn(self, of: str, most: float) -> Iterator[None]:
+    def turn(self, of: str, most: float) -> AbstractContextManager[bool]:
         """Wait for others at the same kind of work, so that they are not in each other's way, but not for long, and ``most``
-        seconds: then, or where nothing can be locked, go on beside them. Nothing relies on it. The kernel frees it when its
-        holder dies."""
-        with self._turn(lambda: lock_file(self, os.path.join(self.shared_dir, "lock", of)), most):
-            yield
+        seconds: then, or where nothing can be locked, go on beside them; gives whether the turn is ours. Nothing relies on it.
+        The kernel frees it when its holder dies."""
+        return self._turn(lambda: lock_file(self, os.path.join(self.shared_dir, "lock", of)), most)
 
-    @contextmanager
-    def turn_at(self, folder: str, most: float) -> Iterator[None]:
+    def turn_at(self, folder: str, most: float) -> AbstractContextManager[bool]:
         """Wait as ``turn`` does for others at work in a folder that is not ours: it is locked, and nothing is written there."""
-        with self._turn(lambda: os.open(folder, os.O_RDONLY | os.O_DIRECTORY), most):
-            yield
+        return self._turn(lambda: os.open(folder, os.O_RDONLY | os.O_DIRECTORY), most)
 
     @contextmanager
-    def _turn(self, opened: Callable[[], int], most: float) -> Iterator[None]:
+    def _turn(self, opened: Callable[[], int], most: float) -> Iterator[bool]:
+        taken = False
         with ExitStack() as held, suppress(OSError):
             fd = held.enter_context(closing_fd(opened()))
-            if not acquire(fd):
+            taken = acquire(fd)
+            if not taken:
                 self.progress("waiting for another process", 0, 0)
-                acquire(fd, min(TURN, most))
+                taken = acquire(fd, min(TURN, max(most, 0)))
             held = held.pop_all()
         with held:
-            yield
+            yield taken
 
     def close(self) -> None:
         """Close processes and handles, and remove what was not published."""

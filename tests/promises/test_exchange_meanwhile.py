@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import os
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from tests.kit.clones import Clock, Clone, copied
 from tests.kit.far import Far, elsewhere, ok, snap, steps
 from tests.kit.moments import Args, at
 from tests.kit.repos import Outcome
+from tests.kit.servers import hook
 from tests.kit.tiers import some
 
 Commands = tuple[tuple[str, ...], ...]
@@ -121,6 +123,58 @@ def test_an_exchange_waits_for_another_one_until_that_is_killed(template: Path, 
     with another_at_it(b, where) as holder, at("fcntl.flock", lambda args: args[1] == fcntl.LOCK_EX, lambda _: holder.kill()):
         done = ok(b, "sync", "--yes")
     assert holder.returncode == -signal.SIGKILL and "both: 1 joined" in done.out
+
+
+@pytest.mark.deep
+def test_a_push_that_has_waited_in_vain_for_others_at_a_hub_does_not_wait_again(template: Path, tmp_path: Path) -> None:
+    """Also where it is too late then, and looks and sends once more."""
+    place, waits = copied(template, tmp_path / "w"), list[object]()
+    a, b = (Clone(place / name, Clock()) for name in "ab")
+    elsewhere(a)
+
+    def another(_: object) -> None:
+        if not (place / "once").exists():
+            (place / "once").touch()
+            assert a.baton("snapshot", "--track", "newest", "x").code == a.baton("push", "--yes").code == 0
+
+    with (
+        another_at_it(b, "there"),
+        at("fcntl.flock", lambda args: args[1] == fcntl.LOCK_EX, waits.append),
+        at("os.posix_spawn", lambda args: "push" in args[1], another),
+    ):
+        done = b.here("push", "origin", "own", "--yes", "--timeout", "8")
+    assert done.code == 0 and "push 'own': new, 1 checkpoint" in done.out and len(waits) == 1, done
+
+
+BEGUN = """
+import fcntl, os, sys
+place = os.open(sys.argv[1], os.O_RDONLY)
+fcntl.flock(place, fcntl.LOCK_EX)
+if sys.argv[2] != "folder":
+    os.dup2(place, 60)
+    os.close(place)
+sys.addaudithook(lambda event, args: event == "fcntl.flock" and args[1] == fcntl.LOCK_EX and os._exit(9))
+sys.argv = ["git-baton", *sys.argv[3:]]
+from gitbaton.cli.main import run
+sys.exit(run())
+"""
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize(("how", "code"), [("folder", 0), ("variable", 0), ("neither", 9)])
+def test_a_push_does_not_wait_for_what_has_begun_it(template: Path, tmp_path: Path, how: str, code: int) -> None:
+    """``flock HUB git baton push``, whose folder is open here, and a hook of the hub, which is told whose turn it is."""
+    place = copied(template, tmp_path / "w")
+    b, hub = Clone(place / "b", Clock()), place / "far.git"
+    turn = f"{hub.stat().st_dev}:{hub.stat().st_ino}"
+    env = {**os.environ, **({"GITBATON_TURNS": f"1:2 {turn}"} if how == "variable" else {})}
+    words = (sys.executable, "-c", BEGUN, str(hub), how, "push", "--yes", "origin", "own")
+    done = subprocess.run(words, cwd=b.path, env=env, capture_output=True, text=True)
+    assert done.returncode == code, done
+    if not code:
+        hook(hub, "post-receive", 'echo "$GITBATON_TURNS" >told')
+        ok(b, "sync", "--yes")
+        assert (hub / "told").read_text().split() == [turn]
 
 
 @pytest.mark.deep

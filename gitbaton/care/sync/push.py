@@ -445,6 +445,7 @@ class _Push:
         """Whether ``public`` may become public. A dry run does not ask."""
         if not self.manner.write or public.asked <= self.course.agreed or self.baton.settings.push:
             return True
+        self.line.close()  # nobody waits for the answer
         agrees = self.manner.agree(public)
         self.course.agreed |= public.asked if agrees else set()
         return agrees
@@ -467,6 +468,7 @@ class _Push:
                 remember(self.line, self.place, sorted(sent))
         failed = [row for row in rows if row.kind]
         if not failed:
+            self.line.close()
             return made
         if late := [row for row in failed if row.kind == "stale"]:
             raise self._overtaken(late, nothing=not done)
