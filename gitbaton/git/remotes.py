@@ -267,7 +267,8 @@ class Connection:
 
     def _hooks_environment(self) -> str:
         """The beginning of a shell line: hooks of a remote on this machine have what ``git push`` would give them, but for its
-        language, and for traces that would end in our errors. What names a repository git takes away itself."""
+        language, and for traces that would end in our errors; and they hear whose turn it is. What names a repository git takes
+        away itself."""
         ours, own = (
             {k: v for k, v in env.items() if k not in LOCAL_ENV and not k.startswith(("LC_", "LANG", "GIT_TRACE", _TURNS))}
             for env in (self.bounded.env, environment(self.repo, "here"))
