@@ -389,9 +389,10 @@ def signature_moves(compared: ChainComparison, moves: Sequence[Move]) -> tuple[l
     dropped; with the objects, and warnings. What must go does so where the server lets a ref be rewritten."""
     store, found, objects, warnings = compared.store, list[Move](), list[NewObject](), list[str]()
     here = below(store.repo, SIGNATURES)
-    some = here or any(ref.startswith(SIGNATURES) for ref in compared.seen.refs)
+    if not (here or any(ref.startswith(SIGNATURES) for ref in compared.seen.refs)):
+        return found, objects, warnings
     actions = {**dict.fromkeys(compared.same, "same"), **{move.name: move.action for move in moves if move.kind == "track"}}
-    for track, action in sorted(actions.items()) if some else ():
+    for track, action in sorted(actions.items()):
         ref = signatures_ref(track)
         old = compared.seen.refs.get(ref)
         if action == "refused" or (old is None and encode_track(track) not in here):
